@@ -1,0 +1,366 @@
+"""Assignments, export and its like, unset: what they do to a script's variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from knobledger.knobs.occurrence import Dialect, Scope
+from knobledger.knobs.shell.flags import looks_like_flags
+from knobledger.knobs.shell.frame import Frame
+from knobledger.knobs.shell.registry import Registry
+from knobledger.knobs.shell.state import Arg, Elements, Hole, Part, State, Sure, Text, Variable
+from knobledger.knobs.shell.strings import PARTS, names_in, parts_of, split
+from knobledger.knobs.shell.syntax import Assignment, Piece, Simple, Word
+from knobledger.knobs.shell.values import Value, literal_text, prefix_text, slot_of, value_of
+from knobledger.knobs.site import Choice, Site
+
+_WHOLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Assigner(Registry):
+    """Follows what a script assigns."""
+
+    def __init__(self, dialect: Dialect, sources: Mapping[str, bytes]) -> None:
+        super().__init__(dialect, sources)
+        self.locals: dict[str, Variable | None] = {}
+
+    def arguments(self, words: Sequence[Word], state: State, frame: Frame) -> list[Arg]:
+        """The arguments that words become when they are expanded."""
+        raise NotImplementedError
+
+    def assign(
+        self,
+        assignment: Assignment,
+        state: State,
+        frame: Frame,
+        *,
+        statement: tuple[int, int],
+        exports: bool = False,
+        form: str = "assignment",
+        head: bool = False,
+        alone: bool = True,
+        integer: bool = False,
+        braces: bool = False,
+        basis: State | None = None,
+    ) -> None:
+        """Follow `NAME=value`, `NAME+=value`, `NAME=(...)`."""
+        name = assignment.name
+        if assignment.subscript:
+            self.disturb(name, state, "an element of it is assigned")
+            return
+        if assignment.array is not None:
+            self._array(assignment, state, frame, statement)
+            return
+        exported = state.exported_when_set(name, exports)
+        scope = self.scope_here(frame, exported == "yes")
+        source = assignment.value.source
+        value = value_of(assignment.value, assignment=True, expands_braces=braces)
+        dynamic = value.text is None or assignment.append or integer
+        why = (
+            value.why
+            if value.text is None
+            else "it adds to what was there"
+            if assignment.append
+            else "it is a sum"
+        )
+        site = self.site(
+            Site(
+                name,
+                "env",
+                None if dynamic else value.text,
+                source.span(value.start, value.end),
+                source.span(assignment.start, assignment.end),
+                slot_of(source, value),
+                scope,
+                "append"
+                if assignment.append
+                else "default"
+                if value.overridable and form != "export"
+                else form,
+                statement,
+                head=head,
+                alone=alone,
+                dynamic=dynamic,
+                overridable=value.overridable,
+                depends=frame.depends or Scope.FUNCTION is scope,
+                file=source.file,
+                path=frame.path,
+                why_dynamic=why if dynamic else "",
+            )
+        )
+        self._string_flags(assignment, frame, statement)
+        self.store(
+            site,
+            assignment.value,
+            value,
+            state,
+            frame,
+            append=assignment.append,
+            exported=exported,
+            basis=basis or state,
+        )
+
+    def store(
+        self,
+        site: Site,
+        word: Word,
+        value: Value,
+        state: State,
+        frame: Frame,
+        *,
+        append: bool,
+        exported: Sure,
+        basis: State,
+    ) -> None:
+        """Make the variable what the site says; `basis` is the state in which its words are expanded."""
+        name = site.name
+        variable = basis.get(name)
+        if exported == "yes" and not frame.path and frame.scope is None:
+            self.exported.add(name)
+        before = variable.choices if value.default_of == name and not variable.inherited else ()
+        if before and _surely_set(variable, value.default_op):
+            site.lost = site.lost or "the variable has a value before, so its default is not used"
+            state.variables[name] = replace(variable, exported=exported)
+            return
+        reads = frozenset(names_in(word.pieces) - {name})
+        scope = frame.scope or Scope.SHELL
+        parts: tuple[Part, ...] = tuple(
+            part._replace(scope=scope, path=frame.path)
+            if isinstance(part, Text) and part.scope is None
+            else part
+            for part in parts_of(word, basis)
+        )
+        if append:
+            parts = (*state.get(name).parts, *parts)
+            reads |= state.get(name).reads
+        if len(parts) > PARTS:
+            parts = (Hole(),)
+        choices: tuple[Choice, ...] = (site,)
+        if before and not _surely_unset(variable, value.default_op):
+            # Something may have given it a value before, and then the default is not used.
+            choices = (*[choice for choice in before if variable.disturbed or choice is not None], site)
+        state.variables[name] = Variable(choices, exported, parts, "", reads, False)
+
+    def scope_here(self, frame: Frame, exported: bool) -> Scope:
+        """The scope of an assignment."""
+        if frame.apart and frame.scope in (None, Scope.SUBSHELL):
+            return Scope.SUBSHELL
+        return frame.scope or (Scope.EXPORT if exported else Scope.SHELL)
+
+    def disturb(self, name: str, state: State, reason: str) -> None:
+        """The variable gets a value that is written nowhere."""
+        variable = state.get(name)
+        exported = state.exported_when_set(name)
+        sites = tuple(choice for choice in variable.choices if choice is not None)
+        state.variables[name] = Variable(
+            (*sites, None), exported, (Hole(),), reason, frozenset(), False, True
+        )
+
+    def unset(self, name: str, state: State, reason: str) -> None:
+        """The variable is taken away."""
+        for choice in state.get(name).choices:
+            if choice is not None:
+                choice.lost = reason
+        state.variables[name] = Variable((None,), "no", (), reason, frozenset(), False)
+
+    def _array(self, assignment: Assignment, state: State, frame: Frame, statement: tuple[int, int]) -> None:
+        words = assignment.array or ()
+        scope = self.scope_here(frame, False)
+        args = tuple(
+            arg if arg.scope is not None else arg._replace(scope=scope, path=frame.path)
+            for arg in self.arguments(words, state, frame)
+        )
+        self.flag_sites(args, frame, scope, "array", statement)
+        variable = state.get(assignment.name)
+        reads = frozenset(name for word in words for name in names_in(word.pieces)) - {assignment.name}
+        parts: tuple[Part, ...] = (Elements(args),)
+        if assignment.append:
+            parts = (*variable.parts, *parts) if not variable.inherited else (Hole(), *parts)
+            reads |= variable.reads
+        if len(parts) > PARTS or sum(len(p.args) for p in parts if isinstance(p, Elements)) > 5000:
+            parts = (Hole(),)
+        state.variables[assignment.name] = Variable((), variable.exported, parts, "", reads, False)
+
+    def _string_flags(self, assignment: Assignment, frame: Frame, statement: tuple[int, int]) -> None:
+        """List the flags in a string that reads as flags."""
+        word = assignment.value
+        if "--" not in word.source.text[word.start : word.end]:
+            return
+        prefix = prefix_text(word)
+        if not (looks_like_flags(prefix) or (not prefix.strip() and (prefix or len(word.pieces) > 0))):
+            return
+        parts = parts_of(word, State())
+        args = split(parts)
+        if not args or (args[0].word is not None and not looks_like_flags(prefix_text(args[0].word))):
+            return
+        self.flag_sites(args, frame, self.scope_here(frame, False), "string", statement)
+
+    # export, declare, typeset, readonly, local
+
+    def declare(self, node: Simple, command: str, state: State, frame: Frame) -> None:
+        """Follow a declaration."""
+        statement = node.source.span(node.start, node.end)
+        options = ""
+        arguments = list(node.words[1:])
+        while arguments and isinstance(arguments[0], Word):
+            text = literal_text(arguments[0])
+            if text is None or text[:1] not in ("-", "+"):
+                break
+            options += text
+            del arguments[0]
+        exports = command == "export" or ("x" in options and "+x" not in options)
+        revokes = (command == "export" and "n" in options) or "+x" in options
+        local = command == "local" or (
+            command in ("declare", "typeset") and "g" not in options and Scope.FUNCTION is frame.scope
+        )
+        alone = len(arguments) == 1 and not node.redirects
+        # All words are expanded before the first of them is assigned, unlike in plain assignments.
+        basis = state.copy() if len(arguments) > 1 else state
+        if (
+            exports
+            and frame.scope is None
+            and not frame.nested
+            and not frame.sources
+            and self.top is not None
+        ):
+            self.exports.append(self.top)
+        for argument in arguments:
+            if isinstance(argument, Assignment):
+                if local:
+                    self.locals.setdefault(argument.name, state.variables.get(argument.name))
+                self.assign(
+                    argument,
+                    state,
+                    frame,
+                    statement=statement,
+                    exports=exports and not revokes,
+                    form=command,
+                    alone=alone,
+                    integer="i" in options,
+                    braces=True,
+                    basis=basis,
+                )
+                continue
+            match = _WHOLE.match(prefix_text(argument))
+            if match and not match.group(2):
+                self._quoted_assignment(
+                    argument, match, state, frame, statement, exports, command, alone, basis
+                )
+                continue
+            name = literal_text(argument)
+            if name is None or not _NAME.fullmatch(name):
+                if exports:
+                    self.note(
+                        self.line(node.source, argument.start),
+                        "the names that are exported here are not told",
+                    )
+                continue
+            if local:
+                self.locals.setdefault(name, state.variables.get(name))
+                if command == "local":
+                    continue
+            if revokes:
+                reason = f"export -n on line {self.line(node.source, node.start)} takes it back"
+                for choice in state.get(name).choices:
+                    if choice is not None:
+                        choice.lost = reason
+                state.export(name, "no")
+            elif exports:
+                if frame.scope is None:
+                    self.exported.add(name)
+                state.export(name)
+
+    def _quoted_assignment(
+        self,
+        word: Word,
+        match: re.Match[str],
+        state: State,
+        frame: Frame,
+        statement: tuple[int, int],
+        exports: bool,
+        command: str,
+        alone: bool,
+        basis: State,
+    ) -> None:
+        """`export "NAME=value"`."""
+        source = word.source
+        name = match.group(1)
+        value = value_of(word, match.end(), assignment=True, expands_braces=True)
+        exported = state.exported_when_set(name, exports)
+        site = self.site(
+            Site(
+                name,
+                "env",
+                value.text,
+                source.span(value.start, value.end),
+                source.span(word.start, word.end),
+                slot_of(source, value),
+                self.scope_here(frame, exported == "yes"),
+                command,
+                statement,
+                alone=alone,
+                dynamic=value.text is None,
+                overridable=value.overridable,
+                depends=frame.depends,
+                file=source.file,
+                path=frame.path,
+                why_dynamic=value.why,
+            )
+        )
+        self.store(site, word, value, state, frame, append=False, exported=exported, basis=basis)
+
+    def defaults(
+        self, word: Word, state: State, frame: Frame, statement: tuple[int, int], alone: bool
+    ) -> None:
+        """Follow `${NAME:=word}` in a command's words (mostly of `:`)."""
+        pieces: list[Piece] = []
+        for piece in word.pieces:
+            pieces.extend(piece.parts if piece.kind == "double" else (piece,))
+        for piece in pieces:
+            if piece.kind != "param" or piece.op not in (":=", "=") or not _NAME.fullmatch(piece.text):
+                continue
+            whole = len(word.pieces) == 1 and len(pieces) == 1
+            value = value_of(
+                word if whole else word._replace(pieces=(piece,)), assignment=True, expands_braces=False
+            )
+            source = word.source
+            exported = state.exported_when_set(piece.text)
+            site = self.site(
+                Site(
+                    piece.text,
+                    "env",
+                    value.text,
+                    source.span(value.start, value.end),
+                    statement if alone else source.span(word.start, word.end),
+                    slot_of(source, value),
+                    self.scope_here(frame, exported == "yes"),
+                    "default",
+                    statement,
+                    head=alone,
+                    alone=alone,
+                    dynamic=value.text is None,
+                    overridable=True,
+                    depends=frame.depends,
+                    file=source.file,
+                    path=frame.path,
+                    why_dynamic=value.why,
+                )
+            )
+            self.store(site, word, value, state, frame, append=False, exported=exported, basis=state)
+
+
+def _surely_set(variable: Variable, op: str) -> bool:
+    """Whether the variable has a value, so that a default with `op` is not used."""
+    if None in variable.choices:
+        return False
+    return not op.startswith(":") or all(choice.value for choice in variable.choices if choice is not None)
+
+
+def _surely_unset(variable: Variable, op: str) -> bool:
+    """Whether the variable has no value, so that the default is used."""
+    if variable.disturbed:
+        return False
+    return all(choice is None or (op.startswith(":") and choice.value == "") for choice in variable.choices)

@@ -1,0 +1,576 @@
+"""The grammar: commands, compound commands, heredocs, comments."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from knobledger.knobs.shell.source import Source
+from knobledger.knobs.shell.syntax import (
+    Assignment,
+    Case,
+    Command,
+    Comment,
+    Fault,
+    Function,
+    Group,
+    Heredoc,
+    If,
+    Loop,
+    Piece,
+    Pipeline,
+    Redirect,
+    Script,
+    Simple,
+    Statement,
+    Test,
+    Word,
+)
+from knobledger.knobs.shell.words import DEPTH, SyntaxFault, WordScanner
+
+_BLANKS = re.compile(r"(?:[ \t]++|\\\n)*+")
+_COMMENT = re.compile(r"#[^\n]*+")
+_REDIRECT = re.compile(
+    r"([0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})?(<<<|<<-|<<|<>|<&|>&|>>|>\||&>>|&>|<(?!\()|>(?!\())"
+)
+_ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^]\n]*\])?(\+?)=")
+_FUNCTION = re.compile(r"[ \t]*\([ \t]*\)")
+_ARITHMETIC_SET = re.compile(
+    r"([A-Za-z_][A-Za-z0-9_]*)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|([A-Za-z_]\w*)\s*(?:\+\+|--)"
+)
+_KEYWORD = re.compile(r"(?:[a-z]{2,8}+|[{}!]|\[\[)(?=[ \t\n;&|<>()]|$|\\\n)")
+_ARM_END = re.compile(r";;&|;;|;&")
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_RESERVED = _names("""
+    if then elif else fi while until for select do done case esac function { } [[ ! time coproc in
+""")
+_CLOSERS = frozenset(["then", "elif", "else", "fi", "do", "done", "esac", "}"])
+DECLARERS: Final = frozenset(["export", "declare", "typeset", "readonly", "local"])
+WORK = 120_000
+"""How much a program may hold (a command counts 3, an expansion 1): a bound on what hostile text can cost."""
+_RECOVERIES = 20
+"""How many statements may be unreadable before the rest of a file is given up: a bound on hostile text."""
+
+
+class Parser:
+    """Parses one source. Nested programs are parsed by the same parser, or by one of their own source."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.text = source.text
+        self.at = 0
+        self.words = WordScanner(source, self)
+        self.comments: list[Comment] = []
+        self._pending: list[Redirect] = []
+        self._budget = WORK
+
+    def script(self) -> Script:
+        """The whole text. A statement that can't be read becomes a fault, and reading goes on behind its line."""
+        body: list[Statement] = []
+        faults: list[Fault] = []
+        while True:
+            begin = self.at
+            try:
+                self._list(body, frozenset(), 0)
+                if self.at >= len(self.text):
+                    return Script(self.source, tuple(body), tuple(self.comments), tuple(faults))
+                raise SyntaxFault(f"unexpected {self.text[self.at]!r}", self.at)
+            except SyntaxFault as fault:
+                start = max(begin, body[-1].end if body else 0)
+                end = self.text.find("\n", max(fault.position, start))
+                last = fault.message.startswith(("unterminated", "nested")) or len(faults) >= _RECOVERIES
+                self.at = len(self.text) if last or end < 0 else end
+                faults.append(Fault(start, self.at, fault.message))
+                self._pending.clear()
+
+    def nested_list(self, start: int, closer: str, depth: int) -> tuple[tuple[Statement, ...], int]:
+        """The statements from `start` to a closing parenthesis, and where that stands."""
+        body: list[Statement] = []
+        self.at = start
+        self._list(body, frozenset([closer]), depth)
+        if not self.text.startswith(closer, self.at):
+            raise SyntaxFault("unterminated substitution", start)
+        return tuple(body), self.at
+
+    def nested_source(self, source: Source, depth: int) -> tuple[Statement, ...]:
+        """The statements of a text of its own (backticks)."""
+        self.charge(5)
+        parser = Parser(source)
+        parser._budget = self._budget
+        body: list[Statement] = []
+        parser._list(body, frozenset(), depth)
+        self._budget = parser._budget
+        if parser.at < len(source.text):
+            raise SyntaxFault("unreadable backticks", self.at)
+        return tuple(body)
+
+    def charge(self, work: int) -> None:
+        """Count work; too much of it is a fault."""
+        self._budget -= work
+        if self._budget < 0:
+            raise SyntaxFault("nested or repeated too much to be read", self.at)
+
+    # Between tokens
+
+    def _blanks(self) -> bool:
+        """Skip blanks and continued line ends; whether the last of them was a continuation."""
+        match = _BLANKS.match(self.text, self.at)
+        assert match is not None
+        self.at = match.end()
+        return "\\\n" in match.group()
+
+    def _comment(self, *, cuts: bool = False) -> bool:
+        if not self.text.startswith("#", self.at):
+            return False
+        match = _COMMENT.match(self.text, self.at)
+        assert match is not None
+        self.comments.append(Comment(self.at, match.end(), cuts))
+        self.at = match.end()
+        return True
+
+    def _newline(self) -> bool:
+        """Step over a newline, and over the heredocs that begin behind it."""
+        if not self.text.startswith("\n", self.at):
+            return False
+        self.at += 1
+        pending, self._pending = self._pending, []
+        for redirect in pending:
+            self._heredoc(redirect)
+        return True
+
+    def _gap(self) -> None:
+        """Skip blanks, comments and newlines."""
+        while True:
+            self._blanks()
+            if not self._comment() and not self._newline():
+                return
+
+    def _heredoc(self, redirect: Redirect) -> None:
+        pieces = redirect.target.pieces
+        delimiter = "".join(
+            "".join(part.text for part in piece.parts) if piece.kind == "double" else piece.text
+            for piece in pieces
+        )
+        expands = all(piece.kind == "bare" for piece in pieces)
+        start = at = self.at
+        while at < len(self.text):
+            end = self.text.find("\n", at)
+            end = len(self.text) if end < 0 else end
+            line = self.text[at:end]
+            if (line.lstrip("\t") if redirect.op == "<<-" else line) == delimiter:
+                redirect.heredoc.append(Heredoc(start, at, expands))
+                self.at = min(end + 1, len(self.text))
+                return
+            at = end + 1
+        # bash takes the end of the file for the delimiter, and warns.
+        redirect.heredoc.append(Heredoc(start, len(self.text), expands))
+        self.at = len(self.text)
+
+    def _reserved(self) -> str:
+        """The reserved word that stands here as a word of its own, or nothing."""
+        match = _KEYWORD.match(self.text, self.at)
+        return match.group() if match and match.group() in _RESERVED else ""
+
+    # Lists
+
+    def _list(self, body: list[Statement], closers: frozenset[str], depth: int) -> None:
+        """Statements up to the end of the text, a closer, or a word that closes a compound command."""
+        if depth > DEPTH:
+            raise SyntaxFault("nested too deeply", self.at)
+        while True:
+            self._gap()
+            if self.at >= len(self.text):
+                if self._pending:
+                    for redirect in self._pending:
+                        redirect.heredoc.append(Heredoc(self.at, self.at, False))
+                    self._pending.clear()
+                return
+            char = self.text[self.at]
+            if char in ");" and (char == ")" or self.text.startswith((";;", ";&"), self.at)):
+                if not closers:
+                    raise SyntaxFault(f"unexpected {char!r}", self.at)
+                return
+            if char in "tedf}" and (word := self._reserved()) in _CLOSERS:
+                if not closers:
+                    raise SyntaxFault(f"unexpected {word!r}", self.at)
+                return
+            body.append(self._statement(depth))
+
+    def _statement(self, depth: int) -> Statement:
+        start = self.at
+        pipelines = [self._pipeline(depth)]
+        ops: list[str] = []
+        while True:
+            self._blanks()
+            op = self.text[self.at : self.at + 2]
+            if op not in ("&&", "||"):
+                break
+            self.at += 2
+            ops.append(op)
+            self._gap()
+            pipelines.append(self._pipeline(depth))
+        end = pipelines[-1].end
+        background = False
+        self._blanks()
+        if self.text.startswith("&", self.at) and not self.text.startswith("&&", self.at):
+            background = True
+            self.at += 1
+        elif self.text.startswith(";", self.at) and self.text[self.at : self.at + 2] not in (";;", ";&"):
+            self.at += 1
+        elif self.at < len(self.text) and self.text[self.at] not in "\n#)" and self.text[self.at] != ";":
+            raise SyntaxFault(f"unexpected {self.text[self.at]!r}", self.at)
+        return Statement(start, end, tuple(pipelines), tuple(ops), background)
+
+    def _pipeline(self, depth: int) -> Pipeline:
+        start = self.at
+        while self.text.startswith(("!", "time"), self.at) and (word := self._reserved()) in ("!", "time"):
+            self.at += len(word)
+            self._blanks()
+            if self.text.startswith("-p ", self.at):
+                self.at += 3
+                self._blanks()
+        commands = [self._command(depth)]
+        while True:
+            self._blanks()
+            if not self.text.startswith("|", self.at) or self.text.startswith("||", self.at):
+                break
+            self.at += 2 if self.text.startswith("|&", self.at) else 1
+            self._gap()
+            commands.append(self._command(depth))
+        return Pipeline(start, commands[-1].end, tuple(commands))
+
+    def _command(self, depth: int) -> Command:
+        self.charge(3)
+        if depth > DEPTH:
+            raise SyntaxFault("nested too deeply", self.at)
+        start = self.at
+        if self.text.startswith("((", start) and (end := self.words._arithmetic_end(start + 2)):
+            self.at = end
+            names = tuple(a or b for a, b in _ARITHMETIC_SET.findall(self.text[start:end]))
+            self._redirects(depth)
+            return Test(start, self.at, names)
+        if self.text.startswith("(", start):
+            body, end = self.nested_list(start + 1, ")", depth + 1)
+            if not body:
+                raise SyntaxFault("empty subshell", start)
+            self.at = end + 1
+            redirects = self._redirects(depth)
+            return Group(start, self.at, body, True, redirects)
+        match self._reserved():
+            case "{":
+                self.at += 1
+                body = self._body("}", depth)
+                redirects = self._redirects(depth)
+                return Group(start, self.at, body, False, redirects)
+            case "if":
+                return self._if(start, depth)
+            case "while" | "until" as word:
+                self.at += len(word)
+                test = self._body("do", depth)
+                body = self._body("done", depth)
+                redirects = self._redirects(depth)
+                return Loop(start, self.at, "", (), test, body, redirects)
+            case "for" | "select" as word:
+                self.at += len(word)
+                return self._for(start, depth)
+            case "case":
+                return self._case(start, depth)
+            case "function":
+                self.at += len("function")
+                self._blanks()
+                name = self.words.word(self.at, depth)
+                self.at = name.end
+                if parentheses := _FUNCTION.match(self.text, self.at):
+                    self.at = parentheses.end()
+                return self._function(start, self.text[name.start : name.end], depth)
+            case "[[":
+                return self._test(start, depth)
+            case "coproc":
+                self.at += len("coproc")
+                self._blanks()
+                return self._command(depth + 1)
+            case "" | "in":
+                return self._simple(depth)
+            case word:
+                raise SyntaxFault(f"unexpected {word!r}", start)
+
+    def _body(self, closer: str, depth: int) -> tuple[Statement, ...]:
+        """Statements up to the reserved word `closer`, and over it. Empty ones are a fault, as in bash."""
+        start = self.at
+        body: list[Statement] = []
+        self._list(body, frozenset([closer]), depth + 1)
+        if self._reserved() != closer or not body:
+            what = "unterminated compound command" if self.at >= len(self.text) else f"expected {closer!r}"
+            raise SyntaxFault(what, start)
+        self.at += len(closer)
+        return tuple(body)
+
+    # Compound commands
+
+    def _if(self, start: int, depth: int) -> If:
+        tests: list[tuple[Statement, ...]] = []
+        arms: list[tuple[Statement, ...]] = []
+        self.at += len("if")
+        while True:
+            tests.append(self._body("then", depth))
+            body: list[Statement] = []
+            self._list(body, frozenset(["fi"]), depth + 1)
+            word = self._reserved()
+            if not body or word not in ("elif", "else", "fi"):
+                what = "unterminated compound command" if self.at >= len(self.text) else "expected 'fi'"
+                raise SyntaxFault(what, start)
+            arms.append(tuple(body))
+            self.at += len(word)
+            if word == "else":
+                arms.append(self._body("fi", depth))
+            if word != "elif":
+                break
+        self._redirects(depth)
+        return If(start, self.at, tuple(tests), tuple(arms))
+
+    def _for(self, start: int, depth: int) -> Loop:
+        self._blanks()
+        name, words = "", []
+        if self.text.startswith("((", self.at):
+            end = self.words._arithmetic_end(self.at + 2)
+            if not end:
+                raise SyntaxFault("unterminated for", start)
+            self.at = end
+        else:
+            variable = self.words.word(self.at, depth)
+            name = self.text[variable.start : variable.end]
+            self.at = variable.end
+            self._gap()
+            if self._reserved() == "in":
+                self.at += 2
+                while True:
+                    self._blanks()
+                    word = self.words.word(self.at, depth)
+                    if word.end == self.at:
+                        break
+                    words.append(word)
+                    self.at = word.end
+        self._blanks()
+        if self.text.startswith(";", self.at):
+            self.at += 1
+        self._gap()
+        if self._reserved() == "{":
+            self.at += 1
+            body = self._body("}", depth)
+        elif self._reserved() == "do":
+            self.at += 2
+            body = self._body("done", depth)
+        else:
+            raise SyntaxFault("expected 'do'", self.at)
+        redirects = self._redirects(depth)
+        return Loop(start, self.at, name, tuple(words), (), body, redirects)
+
+    def _case(self, start: int, depth: int) -> Case:
+        self.at += len("case")
+        self._blanks()
+        self.at = self.words.word(self.at, depth).end
+        self._gap()
+        if self._reserved() != "in":
+            raise SyntaxFault("expected 'in'", self.at)
+        self.at += 2
+        arms: list[tuple[Statement, ...]] = []
+        total = False
+        while True:
+            self._gap()
+            if self._reserved() == "esac":
+                self.at += len("esac")
+                break
+            if self.text.startswith("(", self.at):
+                self.at += 1
+            patterns = []
+            while True:
+                self._blanks()
+                pattern = self.words.word(self.at, depth)
+                if pattern.end == self.at:
+                    what = "unterminated case" if self.at >= len(self.text) else "expected a pattern"
+                    raise SyntaxFault(what, self.at)
+                patterns.append(self.text[pattern.start : pattern.end])
+                self.at = pattern.end
+                self._blanks()
+                if not self.text.startswith("|", self.at):
+                    break
+                self.at += 1
+            if not self.text.startswith(")", self.at):
+                raise SyntaxFault("expected ')'", self.at)
+            self.at += 1
+            body: list[Statement] = []
+            self._list(body, frozenset(["esac"]), depth + 1)
+            arms.append(tuple(body))
+            total = total or "*" in patterns
+            ending = _ARM_END.match(self.text, self.at)
+            if ending:
+                self.at = ending.end()
+            elif self._reserved() != "esac":
+                raise SyntaxFault("unterminated case", start)
+        self._redirects(depth)
+        return Case(start, self.at, tuple(arms), total)
+
+    def _function(self, start: int, name: str, depth: int) -> Function:
+        self._gap()
+        command = self._command(depth + 1)
+        if isinstance(command, Simple):
+            raise SyntaxFault("expected a function's body", command.start)
+        body: tuple[Statement, ...]
+        if isinstance(command, Group) and not command.subshell:
+            body = command.body
+        else:
+            body = (
+                Statement(
+                    command.start,
+                    command.end,
+                    (Pipeline(command.start, command.end, (command,)),),
+                    (),
+                    False,
+                ),
+            )
+        return Function(start, self.at, name, body, self.source)
+
+    def _test(self, start: int, depth: int) -> Test:
+        self.at += 2
+        words = []
+        while True:
+            self._gap()
+            if self.at >= len(self.text):
+                raise SyntaxFault("unterminated [[", start)
+            word = self.words.word(self.at, depth)
+            if word.end == self.at:
+                self.at += 1
+                continue
+            self.at = word.end
+            if self.text[word.start : word.end] == "]]":
+                break
+            words.append(word)
+        self._redirects(depth)
+        return Test(start, self.at, (), tuple(words))
+
+    def _redirects(self, depth: int) -> tuple[Redirect, ...]:
+        """The redirects behind a compound command."""
+        found: list[Redirect] = []
+        while True:
+            mark = self.at
+            self._blanks()
+            redirect = self._redirect(depth)
+            if redirect is None:
+                self.at = mark
+                return tuple(found)
+            found.append(redirect)
+
+    # Simple commands
+
+    def _redirect(self, depth: int) -> Redirect | None:
+        match = _REDIRECT.match(self.text, self.at)
+        if not match:
+            return None
+        start, op = self.at, match.group(2)
+        self.at = match.end()
+        self._blanks()
+        target = self.words.word(self.at, depth)
+        if target.end == self.at:
+            raise SyntaxFault(f"nothing behind {op!r}", start)
+        self.at = target.end
+        redirect = Redirect(op, start, target.end, target, [])
+        if op in ("<<", "<<-"):
+            self._pending.append(redirect)
+        return redirect
+
+    def _simple(self, depth: int) -> Command:
+        start = end = self.at
+        assignments: list[Assignment] = []
+        words: list[Word | Assignment] = []
+        redirects: list[Redirect] = []
+        declares = False
+        while True:
+            continued = self._blanks()
+            if self.at >= len(self.text) or self.text[self.at] in "\n;|)":
+                break
+            if self.text[self.at] == "#":
+                self._comment(cuts=continued)
+                break
+            if redirect := self._redirect(depth):
+                redirects.append(redirect)
+                end = self.at
+                continue
+            if self.text[self.at] == "&":
+                break
+            if (not words or declares) and (assignment := self._assignment(depth)):
+                if words:
+                    words.append(assignment)
+                else:
+                    assignments.append(assignment)
+                end = self.at
+                continue
+            word = self.words.word(self.at, depth)
+            if word.end == self.at:
+                if self.text[self.at] == "(" and len(words) == 1 and not assignments:
+                    return self._function_after(start, words[0], depth)
+                raise SyntaxFault(f"unexpected {self.text[self.at]!r}", self.at)
+            self.at = end = word.end
+            if not words:
+                declares = self.text[word.start : word.end] in DECLARERS
+            words.append(word)
+        if end == start:
+            raise SyntaxFault(f"unexpected {self.text[self.at : self.at + 1]!r}", self.at)
+        return Simple(start, end, tuple(assignments), tuple(words), tuple(redirects), self.source)
+
+    def _function_after(self, start: int, name: Word | Assignment, depth: int) -> Function:
+        parentheses = _FUNCTION.match(self.text, self.at)
+        if not parentheses:
+            raise SyntaxFault("unexpected '('", self.at)
+        self.at = parentheses.end()
+        return self._function(start, self.text[name.start : name.end], depth)
+
+    def _assignment(self, depth: int) -> Assignment | None:
+        match = _ASSIGN.match(self.text, self.at)
+        if not match:
+            return None
+        start, at = self.at, match.end()
+        name, subscript, append = match.group(1), bool(match.group(2)), bool(match.group(3))
+        if self.text.startswith("(", at):
+            elements = self._array(at, depth)
+            return Assignment(
+                name, start, self.at, append, Word(self.source, at, self.at, ()), elements, subscript
+            )
+        value = self.words.word(at, depth)
+        self.at = value.end
+        return Assignment(name, start, value.end, append, value, None, subscript)
+
+    def _array(self, start: int, depth: int) -> tuple[Word, ...]:
+        """The words between `(` and `)`; comments and newlines may stand between them."""
+        self.at = start + 1
+        words: list[Word] = []
+        while True:
+            self._gap()
+            if self.text.startswith(")", self.at):
+                self.at += 1
+                return tuple(words)
+            word = self.words.word(self.at, depth + 1)
+            if word.end == self.at:
+                what = (
+                    "unterminated array" if self.at >= len(self.text) else "unexpected character in an array"
+                )
+                raise SyntaxFault(what, start)
+            self.at = word.end
+            words.append(word)
+
+
+def parse(source: Source) -> Script:
+    """The syntax tree of a program. Faulty text becomes a `Fault`, never an exception."""
+    return Parser(source).script()
+
+
+def literal_pieces(word: Word) -> tuple[Piece, ...]:
+    """The pieces of a word with those inside double quotes taken out of them."""
+    flat: list[Piece] = []
+    for piece in word.pieces:
+        flat.extend(piece.parts if piece.kind == "double" else (piece,))
+    return tuple(flat)

@@ -1,0 +1,106 @@
+"""Reading a shell file as a whole: the walk, then who wins for which launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from knobledger.knobs.occurrence import Dialect, Launch, Note, Scope
+from knobledger.knobs.shell.comments import commented
+from knobledger.knobs.shell.frame import Frame
+from knobledger.knobs.shell.launches import Candidate, choose
+from knobledger.knobs.shell.source import Source
+from knobledger.knobs.shell.state import State
+from knobledger.knobs.shell.syntax import Fault, Statement
+from knobledger.knobs.shell.walk import Walker
+from knobledger.knobs.shell.warn import warnings
+from knobledger.knobs.site import Choice, Site
+
+LIMIT = 1_000_000
+"""The longest script that is read, in bytes: a serve script is a thousand times shorter."""
+
+
+@dataclass(slots=True)
+class ShellFound:
+    """What a shell file holds."""
+
+    sites: list[Site]
+    launches: list[Launch]
+    seen: list[dict[str, list[Choice]]]
+    """per launch (or once, for the end of the file, if there is none), what may decide each name"""
+    hidden: dict[str, str]
+    notes: list[Note]
+    faults: list[Fault]
+    candidates: list[Candidate] = field(default_factory=list)
+    tops: list[Statement | None] = field(default_factory=list)
+    """per launch, the statement of the file itself that holds or calls it"""
+    exports: list[Statement] = field(default_factory=list)
+    top_starts: list[int] = field(default_factory=list)
+
+
+def read_shell(content: bytes, dialect: Dialect, sources: Mapping[str, bytes]) -> ShellFound:
+    """Read a shell script, or a file that a shell sources under `set -a`."""
+    text = content.decode("latin-1")
+    if len(text) > LIMIT:
+        fault = Fault(0, len(text), f"longer than {LIMIT} bytes: no serve script")
+        return ShellFound([], [], [{}], {}, [Note(1, fault.message)], [fault])
+    walker = Walker(dialect, sources)
+    walker.set_text(text)
+    source = Source(text)
+    script = walker.parse(source)
+    assert script is not None
+    walker.source = source
+    state = State(allexport="yes" if dialect is Dialect.ENV else "no")
+    walker.statements(script.body, state, Frame())
+    walker.uncalled(state, Frame())
+    candidates = choose(list(walker.candidates.values()))
+    seen = [candidate.seen for candidate in candidates]
+    hidden: dict[str, str] = {}
+    for candidate in candidates:
+        hidden.update(candidate.hidden)
+    if not candidates:
+        seen = [_at_the_end(state, exported_only=dialect is Dialect.ENV)]
+    chosen = set(map(id, candidates))
+    unchosen = {
+        id(site)
+        for candidate in walker.candidates.values()
+        if id(candidate) not in chosen and (candidate.called or candidate.rank < 2)
+        for site in candidate.flags
+        if site.form in ("flag", "flag=") and site.scope is not Scope.HEREDOC
+    }
+    kept = {id(site) for candidate in candidates for site in candidate.flags}
+    sites = [site for site in walker.sites.values() if id(site) not in unchosen or id(site) in kept]
+    programs = {candidate.command.partition(" ")[0] for candidate in candidates}
+    for comment_source, comment in walker.comments:
+        for site in commented(comment_source, comment.start, comment.end, programs):
+            sites.append(site)
+    for site in sites:
+        if site.scope is Scope.SHELL and site.kind == "env" and site.name in walker.exported:
+            site.scope = Scope.EXPORT
+    launches = [Launch(walker.line_of(candidate.position), candidate.command) for candidate in candidates]
+    faults = list(walker.faults)
+    notes = [*walker.notes, *warnings(text, walker, sites, seen, launches)]
+    if walker.gave_up:
+        faults.append(Fault(0, len(text), "too much is nested or repeated to be followed"))
+    return ShellFound(
+        sites,
+        launches,
+        seen,
+        hidden,
+        sorted(set(notes), key=lambda note: (note.line, note.message)),
+        faults,
+        candidates,
+        [walker.tops.get((candidate.file, candidate.position)) for candidate in candidates],
+        walker.exports,
+        [statement.start for statement in script.body],
+    )
+
+
+def _at_the_end(state: State, *, exported_only: bool) -> dict[str, list[Choice]]:
+    """What a program started behind the last line would see; for a file that starts none itself."""
+    return {
+        name: list(variable.choices)
+        for name, variable in state.variables.items()
+        if any(choice is not None for choice in variable.choices)
+        and (variable.exported != "no" or not exported_only)
+    }

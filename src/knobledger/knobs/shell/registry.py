@@ -1,0 +1,131 @@
+"""What a walk has found: sites, candidates for the launch, notes."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from knobledger.knobs.occurrence import Dialect, Note, Scope
+from knobledger.knobs.shell.flags import Flag, flags_of
+from knobledger.knobs.shell.frame import Frame
+from knobledger.knobs.shell.launches import Candidate
+from knobledger.knobs.shell.parse import parse
+from knobledger.knobs.shell.source import Source
+from knobledger.knobs.shell.state import Arg
+from knobledger.knobs.shell.syntax import Comment, Fault, Script, Statement
+from knobledger.knobs.site import Site
+
+PROGRAMS = 2_000
+"""How many nested texts are read as programs."""
+NESTED = 3
+"""How many shells deep a text is read."""
+
+
+class Registry:
+    """Collects the findings of one walk."""
+
+    def __init__(self, dialect: Dialect, sources: Mapping[str, bytes]) -> None:
+        self.dialect = dialect
+        self.sources = sources
+        self.sites: dict[tuple[str | None, int, int, str], Site] = {}
+        self.candidates: dict[tuple[str | None, int], Candidate] = {}
+        self.notes: list[Note] = []
+        self.comments: list[tuple[Source, Comment]] = []
+        self.faults: list[Fault] = []
+        self.exported: set[str] = set()
+        self.top: Statement | None = None
+        """the statement of the file itself that is being walked"""
+        self.tops: dict[tuple[str | None, int], Statement] = {}
+        """by candidate, the statement of the file itself that holds or calls it"""
+        self.exports: list[Statement] = []
+        """the statements of the file itself that export"""
+        self.gave_up = False
+        self.source = Source("")
+        self._lines: dict[str, list[int]] = {}
+        self._scripts: list[Script] = []
+        self._marks: dict[int, tuple[int, object]] = {}
+
+    def parse(self, source: Source, nested: int = 0) -> Script | None:
+        """The syntax tree of a text; None if too much was read already."""
+        if nested > NESTED or len(self._scripts) > PROGRAMS:
+            self.gave_up = True
+            return None
+        script = parse(source)
+        self._scripts.append(script)
+        if not nested:
+            self.comments.extend((source, comment) for comment in script.comments)
+            if source.file is None:
+                self.faults.extend(script.faults)
+        return script
+
+    def mark(self, node: object) -> int:
+        """A number for an arm or a function, the same each time that the walk comes there."""
+        # The node is kept, for the identity of a dead one may be given out again.
+        return self._marks.setdefault(id(node), (len(self._marks) + 1, node))[0]
+
+    def line(self, source: Source, position: int) -> int:
+        """The line, from 1, of a position in a source, in the file that holds it."""
+        return self.line_of(source.span(position, position + 1)[0])
+
+    def line_of(self, offset: int) -> int:
+        """The line, from 1, of a byte offset in the main file."""
+        lines = self._lines.get("")
+        return bisect_right(lines, offset) if lines else 0
+
+    def set_text(self, text: str) -> None:
+        """The main file's text, for line numbers."""
+        starts, at = [0], text.find("\n")
+        while at >= 0:
+            starts.append(at + 1)
+            at = text.find("\n", at + 1)
+        self._lines[""] = starts
+
+    def note(self, line: int, message: str) -> None:
+        """Warn of something, once."""
+        note = Note(line, message)
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def site(self, site: Site) -> Site:
+        """The one site at that place: the walk may come there more than once."""
+        known = self.sites.setdefault((site.file, *site.span, site.name), site)
+        if known is not site and not known.path and site.path:
+            known.path = site.path
+        return known
+
+    def flag_sites(
+        self,
+        args: Sequence[Arg],
+        frame: Frame,
+        usual: Scope,
+        form: Literal["flag", "array", "string", "set"],
+        statement: tuple[int, int],
+    ) -> list[tuple[Flag, Site]]:
+        """The flags among `args` with their sites. `usual` is the scope of those that no construct holds."""
+        found = []
+        for flag in flags_of(args):
+            scope = flag.arg.scope or frame.scope or usual
+            path = flag.arg.path if flag.arg.scope is not None else frame.path
+            value = flag.value
+            text = None if value is None else value.text
+            site = Site(
+                flag.name,
+                "flag",
+                text,
+                flag.span,
+                flag.whole,
+                flag.slot,
+                scope,
+                form if form != "flag" else ("flag" if value is None or flag.slot.word else "flag="),
+                statement,
+                dynamic=value is not None and text is None,
+                bare=value is None,
+                overridable=value is not None and value.overridable,
+                depends=frame.depends,
+                file=flag.file,
+                path=path,
+                why_dynamic=value.why if value is not None else "",
+            )
+            found.append((flag, self.site(site)))
+        return found

@@ -1,0 +1,159 @@
+"""What the variables may hold at one point of a script, and how the ways to that point are joined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, TypeAlias
+
+from knobledger.knobs.occurrence import Scope
+from knobledger.knobs.shell.source import Source
+from knobledger.knobs.shell.syntax import Word
+from knobledger.knobs.site import Choice, Site
+
+Sure = Literal["no", "maybe", "yes"]
+
+
+class Arg(NamedTuple):
+    """One argument of a command, or with no word any number of unknown ones."""
+
+    word: Word | None
+    guarded: bool = False
+    """it may be missing"""
+    split: bool = False
+    """it came of splitting a string at blanks"""
+    scope: Scope | None = None
+    """of the place where it is written, if that is not the command itself"""
+    path: tuple[int, ...] = ()
+
+
+class Text(NamedTuple):
+    """A stretch of a string variable whose characters are known."""
+
+    source: Source
+    guarded: bool = False
+    """it may be missing: it was added under a condition"""
+    scope: Scope | None = None
+    path: tuple[int, ...] = ()
+
+
+class Hole(NamedTuple):
+    """A stretch of a string, or some elements, that only running the script could tell."""
+
+    guarded: bool = False
+
+
+class Elements(NamedTuple):
+    """Words of an array."""
+
+    args: tuple[Arg, ...]
+    guarded: bool = False
+
+
+Part: TypeAlias = Text | Hole | Elements
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One variable. `choices` are the assignments that may have made it what it is, in the order of the text."""
+
+    choices: tuple[Choice, ...] = (None,)
+    exported: Sure = "no"
+    parts: tuple[Part, ...] = (Hole(),)
+    unset: str = ""
+    """what took it away, in words"""
+    reads: frozenset[str] = frozenset()
+    """the variables that its value is made of"""
+    inherited: bool = True
+    """nothing in the script has set it yet"""
+    disturbed: bool = False
+    """something gives it a value that is written nowhere"""
+
+
+UNKNOWN = Variable()
+
+
+@dataclass(slots=True)
+class State:
+    """The variables at one point of a script. Copied for each arm, and joined behind them."""
+
+    variables: dict[str, Variable] = field(default_factory=dict)
+    allexport: Sure = "no"
+    """whether what is assigned is exported (`set -a`)"""
+    dead: bool = False
+    """the script has ended, or became another program"""
+
+    def copy(self) -> State:
+        """A copy that changes on its own."""
+        return State(dict(self.variables), self.allexport, self.dead)
+
+    def get(self, name: str) -> Variable:
+        """A variable; one that was never set is unknown, not empty."""
+        return self.variables.get(name, UNKNOWN)
+
+    def export(self, name: str, sure: Sure = "yes") -> None:
+        """Mark a variable as exported, or with `no` as not."""
+        variable = self.get(name)
+        self.variables[name] = replace(variable, exported=sure)
+
+    def exported_when_set(self, name: str, exports: bool = False) -> Sure:
+        """Whether the variable is exported once something is assigned to it."""
+        if exports or self.allexport == "yes":
+            return "yes"
+        exported = self.get(name).exported
+        return "maybe" if self.allexport == "maybe" and exported == "no" else exported
+
+    def adopt(self, other: State) -> None:
+        """Become `other`."""
+        self.variables, self.allexport, self.dead = other.variables, other.allexport, other.dead
+
+
+def join(states: list[State]) -> State:
+    """The state behind several ways of which one was taken."""
+    alive = [state for state in states if not state.dead]
+    if not alive:
+        return states[0].copy()
+    if len(alive) == 1:
+        return alive[0]
+    first = alive[0]
+    joined = State({}, first.allexport)
+    if any(state.allexport != first.allexport for state in alive):
+        joined.allexport = "maybe"
+    names = dict.fromkeys(name for state in alive for name in state.variables)
+    for name in names:
+        variables = [state.get(name) for state in alive]
+        if all(variable is variables[0] for variable in variables):
+            joined.variables[name] = variables[0]
+            continue
+        joined.variables[name] = _join(variables)
+    return joined
+
+
+def _join(variables: list[Variable]) -> Variable:
+    choices = tuple(dict.fromkeys(choice for variable in variables for choice in variable.choices))
+    exported = {variable.exported for variable in variables}
+    reads = frozenset().union(*(variable.reads for variable in variables))
+    parts = variables[0].parts
+    for variable in variables[1:]:
+        parts = _join_parts(parts, variable.parts)
+    return Variable(
+        tuple(sorted(choices, key=_order)),
+        exported.pop() if len(exported) == 1 else "maybe",
+        parts,
+        next((variable.unset for variable in variables if variable.unset), ""),
+        reads,
+        all(variable.inherited for variable in variables),
+        any(variable.disturbed for variable in variables),
+    )
+
+
+def _order(choice: Choice) -> tuple[bool, int]:
+    return (choice is None, choice.span[0] if isinstance(choice, Site) else 0)
+
+
+def _join_parts(one: tuple[Part, ...], other: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The common beginning, then what follows it on either way, each of which may be missing."""
+    same = 0
+    while same < min(len(one), len(other)) and one[same] is other[same]:
+        same += 1
+    rest = [*one[same:], *other[same:]]
+    return (*one[:same], *(part._replace(guarded=True) for part in rest))

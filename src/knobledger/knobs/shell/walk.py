@@ -1,0 +1,200 @@
+"""Walking a script in the order in which it runs, following every variable to the launches.
+
+Nothing is run: conditions, functions and substitutions are followed on every way that they could take, and where the
+ways differ the reader says that it depends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from knobledger.knobs.occurrence import Dialect, Scope
+from knobledger.knobs.shell.commands import Commands
+from knobledger.knobs.shell.frame import Frame
+from knobledger.knobs.shell.source import Source
+from knobledger.knobs.shell.state import Arg, Elements, Hole, State, Variable, join
+from knobledger.knobs.shell.syntax import (
+    Case,
+    Command,
+    Function,
+    Group,
+    If,
+    Loop,
+    Pipeline,
+    Redirect,
+    Simple,
+    Statement,
+    Test,
+)
+
+STEPS = 60_000
+"""How many commands are followed, calls and second rounds included; what is left then is only listed."""
+CALLS = 8
+"""How deep calls of functions are followed."""
+
+
+class Walker(Commands):
+    """Walks one file, and the static files that it sources."""
+
+    def __init__(self, dialect: Dialect, sources: Mapping[str, bytes]) -> None:
+        super().__init__(dialect, sources)
+        self.called: set[int] = set()
+        self._steps = STEPS
+        self._depth = 0
+
+    def statements(self, body: tuple[Statement, ...], state: State, frame: Frame) -> None:
+        """Walk a list of commands."""
+        for statement in body:
+            for pipeline in statement.pipelines:
+                for command in pipeline.commands:
+                    if isinstance(command, Function):
+                        self.functions[command.name] = command
+        self._depth += 1
+        for statement in body:
+            self._statement(statement, state, frame)
+        self._depth -= 1
+
+    def uncalled(self, state: State, frame: Frame) -> None:
+        """List what stands in functions that were never called."""
+        for function in list(self.functions.values()):
+            if id(function) not in self.called:
+                self.called.add(id(function))
+                inner = replace(
+                    frame, scope=Scope.FUNCTION, path=(self.mark(function),), called=False, calls=CALLS
+                )
+                self.statements(function.body, state.copy(), inner)
+
+    def _statement(self, statement: Statement, state: State, frame: Frame) -> None:
+        if self._depth == 1:
+            self.top = statement
+        first, rest = statement.pipelines[0], statement.pipelines[1:]
+        if statement.background:
+            state = state.copy()
+            frame = replace(frame, background=True)
+        self._pipeline(first, state, frame)
+        for pipeline in rest:
+            arm = state.copy()
+            inner = replace(frame, scope=Scope.CONDITIONAL, path=(*frame.path, self.mark(pipeline)))
+            self._pipeline(pipeline, arm, inner)
+            state.adopt(join([state.copy(), arm]))
+
+    def _pipeline(self, pipeline: Pipeline, state: State, frame: Frame) -> None:
+        if len(pipeline.commands) == 1:
+            self._command(pipeline.commands[0], state, frame)
+            return
+        for command in pipeline.commands:
+            self._command(command, state.copy(), replace(frame, pipeline=True))
+
+    def _command(self, command: Command, state: State, frame: Frame) -> None:
+        self._steps -= 1
+        if self._steps < 0:
+            self.gave_up = True
+            return
+        match command:
+            case Simple():
+                self.simple(command, state, frame)
+            case Group():
+                self._heredocs(command.redirects, frame)
+                if command.subshell or frame.apart:
+                    inner = replace(frame, scope=Scope.SUBSHELL, pipeline=False, background=False)
+                    self.statements(command.body, state.copy(), inner)
+                else:
+                    self.statements(command.body, state, frame)
+            case If():
+                self._if(command, state, replace(frame, pipeline=False))
+            case Case():
+                self._case(command, state, replace(frame, pipeline=False))
+            case Loop():
+                self._heredocs(command.redirects, frame)
+                self._loop(command, state, replace(frame, pipeline=False))
+            case Function():
+                self.functions[command.name] = command
+            case Test():
+                for name in command.names:
+                    self.disturb(name, state, f"a sum on line {self.line(self.source, command.start)}")
+                for word in command.words:
+                    self.substitutions(word, state, frame)
+            case _:
+                assert_never(command)
+
+    def _if(self, command: If, state: State, frame: Frame) -> None:
+        ends: list[State] = []
+        for index, arm in enumerate(command.arms):
+            if index < len(command.tests):
+                self.statements(command.tests[index], state, frame)
+            inner = replace(frame, scope=Scope.CONDITIONAL, path=(*frame.path, self.mark(arm)))
+            way = state.copy()
+            self.statements(arm, way, inner)
+            ends.append(way)
+        if len(command.arms) == len(command.tests):
+            ends.append(state.copy())
+        state.adopt(join(ends))
+
+    def _case(self, command: Case, state: State, frame: Frame) -> None:
+        ends: list[State] = [] if command.total else [state.copy()]
+        for arm in command.arms:
+            inner = replace(frame, scope=Scope.CONDITIONAL, path=(*frame.path, self.mark(arm)))
+            way = state.copy()
+            self.statements(arm, way, inner)
+            ends.append(way)
+        if ends:
+            state.adopt(join(ends))
+
+    def _loop(self, command: Loop, state: State, frame: Frame) -> None:
+        for word in command.words:
+            self.substitutions(word, state, frame)
+        if command.name:
+            state.variables[command.name] = Variable((), state.get(command.name).exported, (Hole(),))
+        # A second round shows what one round leaves behind for the next; in deeper loops it is left out,
+        # for it would double the work with each of them.
+        for _ in range(2 if frame.loops < 3 else 1):
+            self.statements(command.test, state, frame)
+            self.statements(command.body, state, replace(frame, loops=frame.loops + 1))
+
+    def call(self, name: str, arguments: tuple[Arg, ...], state: State, frame: Frame) -> bool:
+        """Follow a call of a function of the script; False if there is none of that name."""
+        function = self.functions.get(name)
+        if function is None:
+            return False
+        if frame.calls >= CALLS:
+            return True
+        self.called.add(id(function))
+        outer = state.variables.get("@")
+        state.variables["@"] = Variable((), "no", (Elements(arguments),))
+        locals_before, self.locals = self.locals, {}
+        inner = replace(
+            frame,
+            scope=Scope.FUNCTION,
+            path=(*frame.path, self.mark(function)),
+            calls=frame.calls + 1,
+        )
+        source, self.source = self.source, function.source
+        self.statements(function.body, state, inner)
+        self.source = source
+        for local, before in self.locals.items():
+            if before is None:
+                state.variables.pop(local, None)
+            else:
+                state.variables[local] = before
+        self.locals = locals_before
+        if outer is None:
+            state.variables.pop("@", None)
+        else:
+            state.variables["@"] = outer
+        return True
+
+    def _heredocs(self, redirects: tuple[Redirect, ...], frame: Frame) -> None:
+        for redirect in redirects:
+            for heredoc in redirect.heredoc:
+                self.heredoc(self.source, heredoc, None, frame)
+
+    def program(self, source: Source, state: State, frame: Frame) -> None:
+        """Walk a text that is read as a program of its own: a string, a heredoc, a sourced file."""
+        script = self.parse(source, frame.nested)
+        if script is None:
+            return
+        outer, self.source = self.source, source
+        self.statements(script.body, state, frame)
+        self.source = outer
