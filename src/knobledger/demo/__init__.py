@@ -1,0 +1,1 @@
+"""The incident, replayed on an embedded SSH server."""

@@ -1,0 +1,1 @@
+"""Hosts: hosts.toml, the Host protocol and its transports, the transaction."""

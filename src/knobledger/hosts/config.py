@@ -1,0 +1,427 @@
+"""`hosts.toml`: read, checked, and asked for targets.
+
+Import of this module is cheap (pydantic only): every command needs it, few need a host.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from knobledger.errors import BadConfig, Unknown
+from knobledger.hosts.sections import (
+    HEALTH_KINDS,
+    ApprovalPolicy,
+    GroupSection,
+    Health,
+    HostsFile,
+    SecretsSection,
+    ServiceSection,
+    TransportName,
+    WorkspaceSection,
+    model_at,
+)
+from knobledger.knobs.occurrence import Dialect
+from knobledger.names import HostPath, TargetName
+
+FILE_NAME = "hosts.toml"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_POLICIES: tuple[ApprovalPolicy, ...] = ("confirm", "signed", "two-person")
+"""from the weakest to the strictest"""
+
+
+@dataclass(frozen=True, slots=True)
+class HostConfig:
+    """How to reach one host; `connect` resolves its paths against the workspace."""
+
+    name: str
+    address: str
+    port: int | None
+    user: str | None
+    identity_file: Path | None
+    known_hosts: Path | None
+    host_keys: str
+    """`strict`, or `accept-new`: a host seen for the first time is believed and written to known_hosts"""
+    ssh_config: Path | None
+    transport: TransportName
+    sudo: bool
+    connect_timeout_s: float
+    command_timeout_s: float
+
+    def under(self, root: Path) -> HostConfig:
+        """The same with its paths resolved against the workspace."""
+        files = (self.identity_file, self.known_hosts, self.ssh_config)
+        identity, known, ssh = (None if file is None else root / file for file in files)
+        return replace(self, identity_file=identity, known_hosts=known, ssh_config=ssh)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One service: what it takes to restart it and to see that it is well."""
+
+    host: str
+    name: str
+    unit: str | None
+    start: str | None
+    stop: str | None
+    pid: str | None
+    health: tuple[Health, ...]
+    metrics: str | None
+    after: tuple[str, ...]
+    """full names, `HOST/SERVICE`"""
+    stable_s: float
+    log: HostPath | None
+
+    @property
+    def full_name(self) -> str:
+        """`HOST/SERVICE`."""
+        return f"{self.host}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One file on one host that belongs to a service."""
+
+    name: TargetName
+    host: str
+    service: str
+    key: str
+    """`script`, or the file's key in `files`"""
+    path: HostPath
+    dialect: Dialect
+    """as hosts.toml says, else by the file's key and name"""
+    backup_dir: str
+    """on the host: absolute, or relative to the target's folder"""
+    approval: ApprovalPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A checked hosts.toml."""
+
+    root: Path
+    """the workspace"""
+    file: HostsFile
+
+    @classmethod
+    def load(cls, root: Path) -> Config:
+        """Reads `root/hosts.toml`. Raises `BadConfig`, naming the place and the nearest known key."""
+        path = root / FILE_NAME
+        try:
+            text = path.read_text("utf-8")
+        except FileNotFoundError:
+            raise BadConfig(f"there is no {str(path)!r}", hint="`knob init` makes a workspace here") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadConfig(f"can't read {str(path)!r}: {error}") from error
+        return cls.parse(text, root)
+
+    @classmethod
+    def parse(cls, text: str, root: Path) -> Config:
+        """The same for a text in memory."""
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise _syntax_error(text, error) from None
+        try:
+            file = HostsFile.model_validate(data)
+        except ValidationError as error:
+            problems = [_problem(item["loc"], item["type"], item["msg"], data) for item in error.errors()]
+            raise _bad(problems) from None
+        config = cls(root, file)
+        problems = list(_cross_check(config))
+        if problems:
+            raise _bad(problems)
+        return config
+
+    @property
+    def workspace(self) -> WorkspaceSection:
+        """`[workspace]`."""
+        return self.file.workspace
+
+    @property
+    def secrets(self) -> SecretsSection:
+        """`[secrets]`."""
+        return self.file.secrets
+
+    @property
+    def allowed_signers(self) -> Path | None:
+        """The file of those who may sign, if there is one."""
+        file = _expanded(self.workspace.allowed_signers)
+        return None if file is None else self.root / file
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """Every service as `HOST/SERVICE`, in the order of the file."""
+        return tuple(
+            f"{host}/{service}" for host, section in self.file.hosts.items() for service in section.services
+        )
+
+    @property
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """Every group with its services in full."""
+        return {name: self._members(section) for name, section in self.file.groups.items()}
+
+    @property
+    def hosts(self) -> Mapping[str, HostConfig]:
+        """Every host by its name, in the order of the file."""
+        return {name: self.host(name) for name in self.file.hosts}
+
+    def host(self, name: str) -> HostConfig:
+        """How to reach a host. Raises `Unknown`."""
+        section = self.file.hosts.get(name)
+        if section is None:
+            raise _unknown("host", name, self.file.hosts)
+        return HostConfig(
+            name=name,
+            address=section.address or name,
+            port=section.port,
+            user=section.user,
+            identity_file=_expanded(section.identity_file),
+            known_hosts=_expanded(section.known_hosts),
+            host_keys=section.host_keys,
+            ssh_config=_expanded(section.ssh_config),
+            transport=section.transport,
+            sudo=section.sudo,
+            connect_timeout_s=section.connect_timeout,
+            command_timeout_s=section.command_timeout,
+        )
+
+    def service(self, name: str) -> Service:
+        """A service by `HOST/SERVICE`. Raises `Unknown`."""
+        host, section = self._service(name)
+        return Service(
+            host=host,
+            name=name.partition("/")[2],
+            unit=section.unit,
+            start=section.start,
+            stop=section.stop,
+            pid=section.pid,
+            health=section.health,
+            metrics=section.metrics,
+            after=tuple(_full(host, other) for other in section.after),
+            stable_s=section.stable,
+            log=None if section.log is None else HostPath(section.log),
+        )
+
+    def target(self, name: str) -> Target:
+        """One target by `HOST/SERVICE` or `HOST/SERVICE:NAME`. Raises `Unknown`."""
+        service_name, colon, key = name.partition(":")
+        try:
+            host, section = self._service(service_name)
+        except Unknown:
+            raise _unknown("target", name, self._target_names()) from None
+        if not colon or key == "script":
+            key, path, dialect = "script", section.script, section.dialect or Dialect.BASH
+        else:
+            entry = section.files.get(key)
+            path = None if entry is None else entry.path
+            dialect = Dialect.BASH if entry is None else entry.dialect or _dialect(key, entry.path, section)
+        if path is None:
+            raise _unknown("target", name, self._target_names())
+        return Target(
+            name=TargetName(service_name if key == "script" else f"{service_name}:{key}"),
+            host=host,
+            service=service_name.partition("/")[2],
+            key=key,
+            path=HostPath(path),
+            dialect=dialect,
+            backup_dir=section.backup_dir or self.file.hosts[host].backup_dir or self.workspace.backup_dir,
+            approval=self._approval(service_name, host, section),
+        )
+
+    def targets(self, names: Sequence[str] = ()) -> tuple[Target, ...]:
+        """The targets that names, groups and globs stand for, each once, in that order; without names all.
+
+        `gpu*/decode`, a group and a host stand for scripts, `gpu*/decode:*` for the other files.
+        Raises `Unknown`.
+        """
+        found: dict[str, Target] = {}
+        for target_name in self._target_names() if not names else self._expand(names):
+            target = self.target(target_name)
+            found.setdefault(target.name, target)
+        return tuple(found.values())
+
+    def _expand(self, names: Sequence[str]) -> Iterator[str]:
+        for name in names:
+            group = self.file.groups.get(name)
+            if group is not None:
+                yield from self._members(group)
+            elif any(char in name for char in "*?["):
+                known = [full for full in self._target_names() if (":" in full) == (":" in name)]
+                matching = [full for full in known if fnmatch.fnmatchcase(full, name)]
+                if not matching:
+                    raise _unknown("target", name, self._target_names())
+                yield from matching
+            elif name in self.file.hosts:
+                yield from (
+                    full for full in self._target_names() if full.startswith(f"{name}/") and ":" not in full
+                )
+            elif "/" not in name:
+                raise _unknown("target, group or host", name, [*self.file.groups, *self.file.hosts])
+            else:
+                yield name
+
+    def _target_names(self) -> Iterator[str]:
+        for host, section in self.file.hosts.items():
+            for service, parts in section.services.items():
+                if parts.script is not None:
+                    yield f"{host}/{service}"
+                yield from (f"{host}/{service}:{key}" for key in parts.files)
+
+    def _service(self, name: str) -> tuple[str, ServiceSection]:
+        host, _, service = name.partition("/")
+        section = self.file.hosts.get(host)
+        if section is None or service not in section.services:
+            raise _unknown("service", name, self.services)
+        return host, section.services[service]
+
+    def _members(self, group: GroupSection) -> tuple[str, ...]:
+        members: dict[str, None] = {}
+        for pattern in group.services:
+            members.update(
+                dict.fromkeys(name for name in self.services if fnmatch.fnmatchcase(name, pattern))
+            )
+        return tuple(members)
+
+    def _approval(self, service: str, host: str, section: ServiceSection) -> ApprovalPolicy:
+        """The service's own word, else the strictest of its groups, else the host's, else the workspace's."""
+        if section.approval is not None:
+            return section.approval
+        of_groups = [
+            group.approval
+            for group in self.file.groups.values()
+            if group.approval is not None and service in self._members(group)
+        ]
+        if of_groups:
+            return max(of_groups, key=_POLICIES.index)
+        return self.file.hosts[host].approval or self.workspace.approval
+
+
+def _expanded(value: str | None) -> Path | None:
+    return None if value is None else Path(value).expanduser()
+
+
+def _full(host: str, service: str) -> str:
+    return service if "/" in service else f"{host}/{service}"
+
+
+def _dialect(key: str, path: str, section: ServiceSection) -> Dialect:
+    if key == "unit" or path.endswith((".service", ".conf")):
+        return Dialect.UNIT
+    if key.startswith("env") or path.endswith(".env"):
+        return Dialect.ENV_SYSTEMD if section.unit is not None or "unit" in section.files else Dialect.ENV
+    return Dialect.BASH
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """The nearest known name as a question, or nothing."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> Unknown:
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    message = f"no {what} {name!r} in {FILE_NAME}{_nearest(name, names)}"
+    return Unknown(
+        message, hint="`knob status` lists the targets; groups and globs work too", value=name, nearest=near
+    )
+
+
+def _bad(problems: list[str]) -> BadConfig:
+    return BadConfig("; ".join(dict.fromkeys(problems)), hint=f"edit {FILE_NAME}", problems=problems)
+
+
+def _syntax_error(text: str, error: tomllib.TOMLDecodeError) -> BadConfig:
+    message = str(error)
+    found = re.search(r"\s*\(at line (\d+), column (\d+)\)", message)
+    # "at end of document" carries no line: it is the last one.
+    line = int(found[1]) if found else max(1, len(text.splitlines()))
+    reason = (message[: found.start()] if found else message).rstrip()
+    reason = reason[:1].lower() + reason[1:]
+    return BadConfig(
+        f"{FILE_NAME}, line {line}: {reason}", hint=f"edit {FILE_NAME} at line {line}", line=line
+    )
+
+
+def _problem(place: tuple[str | int, ...], kind: str, message: str, data: object) -> str:
+    # The tag that pydantic puts after a health entry's number stands nowhere in the file.
+    parts = [
+        part
+        for index, part in enumerate(place)
+        if not (part in HEALTH_KINDS and index > 0 and isinstance(place[index - 1], int))
+    ]
+    shown = ".".join(str(part) for part in parts)
+    if kind == "extra_forbidden":
+        model = model_at(place[:-1])
+        known = list(model.model_fields) if model is not None else []
+        return f"{FILE_NAME}: unknown key {shown!r}{_nearest(str(place[-1]), known)}"
+    message = message.removeprefix("Value error, ")
+    value = _at(parts, data)
+    if not isinstance(value, (dict, list)) and value is not None and repr(value) not in message:
+        message = f"{message}, not {value!r}"
+    return f"{FILE_NAME}: {shown or 'the file'}: {message[:1].lower()}{message[1:]}"
+
+
+def _at(place: Sequence[str | int], data: object) -> object:
+    for part in place:
+        match data, part:
+            case dict(), _ if part in data:
+                data = data[part]
+            case list(), int():
+                data = data[part] if part < len(data) else None
+            case _:
+                return None
+    return data
+
+
+def _cross_check(config: Config) -> Iterator[str]:
+    services = config.services
+    for host, section in config.file.hosts.items():
+        yield from _check_name("host", host)
+        for name, service in section.services.items():
+            yield from _check_name("service", name)
+            for other in service.after:
+                if _full(host, other) not in services:
+                    near = _nearest(_full(host, other), services)
+                    yield f"{FILE_NAME}: hosts.{host}.services.{name}.after: no service {other!r}{near}"
+    for name, group in config.file.groups.items():
+        yield from _check_name("group", name)
+        for pattern in group.services:
+            if not any(fnmatch.fnmatchcase(full, pattern) for full in services):
+                near = _nearest(pattern, services)
+                yield f"{FILE_NAME}: groups.{name}.services: no service {pattern!r}{near}"
+    yield from _circles(config)
+
+
+def _check_name(what: str, name: str) -> Iterator[str]:
+    if not _NAME.fullmatch(name):
+        yield f"{FILE_NAME}: {name!r} can't be the name of a {what}; use letters, digits, '.', '_' and '-'"
+
+
+def _circles(config: Config) -> Iterator[str]:
+    after = {
+        f"{host}/{name}": [_full(host, other) for other in service.after]
+        for host, section in config.file.hosts.items()
+        for name, service in section.services.items()
+    }
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> Iterator[str]:
+        if name in path:
+            circle = " after ".join((*path[path.index(name) :], name))
+            yield f"{FILE_NAME}: after goes round in a circle: {circle}"
+        elif name not in done:
+            for other in after.get(name, []):
+                yield from visit(other, (*path, name))
+            done.add(name)
+
+    for name in after:
+        yield from visit(name, ())

@@ -1,0 +1,34 @@
+"""From a host's configuration to a `Host`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import assert_never
+
+from knobledger.errors import BadConfig
+from knobledger.hosts.config import HostConfig
+from knobledger.hosts.host import Host
+
+
+def connect(config: HostConfig, *, root: Path) -> Host:
+    """A host by its transport; relative paths are relative to `root`, the workspace.
+
+    Returns at once: connecting goes on in the background, the first use waits for it, and raises what went
+    wrong with it.
+    """
+    match config.transport:
+        case "fabric":
+            from knobledger.hosts.fabric import FabricHost
+
+            return FabricHost(config.under(root))
+        case "local":
+            from knobledger.hosts.local import LocalHost
+
+            return LocalHost(config.name, sudo=config.sudo, command_timeout_s=config.command_timeout_s)
+        case "openssh":
+            raise BadConfig(
+                f"hosts.{config.name}.transport: 'openssh' is not built in yet",
+                hint='use transport = "fabric"',
+            )
+        case _:
+            assert_never(config.transport)

@@ -1,0 +1,634 @@
+#!/bin/sh
+# shellcheck shell=sh disable=SC3013,SC2154,SC2034
+# The only code of knobledger that runs on a host. wire.py sends it, after a header of assignments, in one
+# exec; see docs/transaction.md for what each step promises. -ef (SC3013) is not POSIX, but every shell has it.
+#
+# From the header (SC2154):
+#   nonce     begins every frame of the reply; mode: read | replace | list | tidy
+#   path      as asked for; search: appended to PATH; wait: tenths of a second to wait for the lock
+#   replace:  size base result bdir bname holder check matches inplace,
+#             and "$@": strings to grep for, each after `+` (must be there) or `-` (must be gone)
+#   list:     bdir
+#
+# Frames are "NONCE TAG LENGTH\n", LENGTH bytes, "\n"; wire.py words them for people. Lines that begin with
+# a hash are not sent.
+
+umask 077
+unset BASH_ENV ENV CDPATH GREP_OPTIONS
+unset -f awk cat chmod chown cmp cp cut date dd df diff flock getfacl getfattr grep kill ln ls mkdir mv openssl \
+    printf readlink rm rmdir sed setfacl sha256sum shasum sleep sort stat sync touch test
+PATH=${PATH:-/usr/bin:/bin}$search
+export PATH
+nl='
+'
+stage='' scratch='' lockfile='' heldby='' stat_tool='' selinux='' bmade='' unneeded=''
+[ -e /sys/fs/selinux/enforce ] && selinux=yes
+
+have() { command -v "$1" >/dev/null 2>&1; }
+frame() { printf '%s %s %s\n%s\n' "$nonce" "$1" "${#2}" "$2"; }
+step() { frame step "$1 $2 ${3-}"; }
+
+clean() {
+    [ -n "$stage" ] && rm -f -- "$stage"
+    [ -n "$scratch" ] && rm -rf -- "$scratch"
+    [ -n "$heldby" ] && rm -f -- "$heldby"
+    # Nothing was changed: neither a backup of it, nor an empty directory for backups, should stay.
+    [ -n "$unneeded" ] && rm -f -- "$unneeded"
+    [ -n "$bmade" ] && rmdir -- "$bdir" 2>/dev/null
+    [ -n "$lockfile" ] && rm -f -- "$lockfile"
+    stage='' scratch='' heldby='' lockfile='' unneeded='' bmade=''
+}
+
+# end KIND MESSAGE: the last frame, and the end of the script.
+end() {
+    clean
+    frame end "$1 ${2-}"
+    exit 0
+}
+
+# fail STEP KIND MESSAGE
+fail() {
+    step "$1" no "$3"
+    end "$2" "$3"
+}
+
+# Which tools are here, each in its dialect.
+probe() {
+    digest_tool=''
+    for tool in sha256sum shasum openssl sha256 busybox; do
+        have "$tool" && digest_tool=$tool && break
+    done
+    [ -n "$digest_tool" ] || fail probe notwritten "no tool for SHA-256 here (sha256sum, shasum, openssl)"
+    for tool in "$@"; do
+        have "$tool" || fail probe notwritten "the command $tool is not here"
+    done
+    now=$(date +%s.%N)
+    case $now in *[!0-9.]* | '') now=$(date +%s) ;; esac
+    frame clock "$now"
+    case $digest_tool in
+    shasum) frame tool 'shasum -a 256' ;;
+    openssl) frame tool 'openssl dgst -sha256 -r' ;;
+    sha256) frame tool 'sha256 -q' ;;
+    busybox) frame tool 'busybox sha256sum' ;;
+    *) frame tool "$digest_tool" ;;
+    esac
+}
+
+# digest FILE: sets sum. By stdin, because the tools escape odd names in what they print.
+digest() {
+    sum=''
+    case $digest_tool in
+    sha256sum) sum=$(sha256sum <"$1") || return 1 ;;
+    shasum) sum=$(shasum -a 256 <"$1") || return 1 ;;
+    openssl) sum=$(openssl dgst -sha256 -r <"$1") || return 1 ;;
+    sha256) sum=$(sha256 -q <"$1") || return 1 ;;
+    busybox) sum=$(busybox sha256sum <"$1") || return 1 ;;
+    esac 2>/dev/null
+    sum=${sum%% *}
+    [ ${#sum} -eq 64 ]
+}
+
+# look FILE: sets uid gid mode bytes mtime links inode names.
+look() {
+    if [ "$stat_tool" != f ] && st=$(stat -c '%u %g %a %s %Y %h %d:%i %U/%G' -- "$1" 2>/dev/null); then
+        stat_tool=c
+    elif st=$(stat -f '%u %g %Mp%Lp %z %m %l %d:%i %Su/%Sg' -- "$1" 2>/dev/null); then
+        stat_tool=f
+    else
+        return 1
+    fi
+    # shellcheck disable=SC2086
+    set -- $st
+    [ $# -ge 8 ] || return 1
+    uid=$1 gid=$2 mode=$3 bytes=$4 mtime=$5 links=$6 inode=$7
+    shift 7
+    names=$*
+}
+
+# extras FILE: sets acl xattrs label, as far as there are tools that show them.
+extras() {
+    acl='' xattrs='' label=''
+    if have getfacl; then acl=$(getfacl -csEp -- "$1" 2>/dev/null) || acl=''; fi
+    if have getfattr; then xattrs=$(getfattr -d -m - --absolute-names -- "$1" 2>/dev/null) || xattrs=''; fi
+    if [ -n "$xattrs" ]; then
+        # The kernel keeps no order; ima and evm are about the content, and change with it.
+        xattrs=$(printf '%s\n' "${xattrs#*"$nl"}" | grep -v -e '^security\.ima=' -e '^security\.evm=' | sort)
+    fi
+    if [ -n "$selinux" ]; then label=$(stat -c %C -- "$1" 2>/dev/null) || label=''; fi
+}
+
+manifest() {
+    frame stat "$uid $gid $mode $bytes $mtime $links"
+    frame names "$names"
+    frame acl "$acl"
+    frame xattrs "$xattrs"
+    frame label "$label"
+}
+
+# started PID: sets start to the process's start time, 0 where there is no /proc; fails if it is gone.
+started() {
+    start=0
+    if [ -r /proc/self/stat ]; then
+        { read -r line <"/proc/$1/stat"; } 2>/dev/null || return 1
+        # shellcheck disable=SC2086
+        set -- ${line##*) }
+        shift 19
+        start=$1
+    else
+        kill -0 "$1" 2>/dev/null
+    fi
+}
+
+# alive PID START
+alive() {
+    case "$1$2" in *[!0-9]* | '') return 1 ;; esac
+    started "$1" && [ "$start" = "$2" ]
+}
+
+# From the path to the regular file, step by step: `readlink -f` is not everywhere.
+resolve() {
+    case $path in /*) ;; *) fail resolve refused "not an absolute path" ;; esac
+    target=$path hops=0
+    while [ -L "$target" ]; do
+        hops=$((hops + 1))
+        [ $hops -le 40 ] || fail resolve refused "the symbolic links go round in a circle"
+        # The x keeps a newline at the end of the name.
+        link=$(readlink -- "$target" && printf x) || fail resolve refused "can't read the symbolic link"
+        link=${link%"${nl}x"}
+        case $link in
+        /*) target=$link ;;
+        *) target=${target%/*}/$link ;;
+        esac
+    done
+    if [ ! -e "$target" ]; then
+        [ $hops -gt 0 ] && fail resolve refused "a symbolic link that leads nowhere ($target)"
+        # -e is also false where a folder on the way is closed to us.
+        fail resolve refused "no such file, or a folder on the way can't be searched"
+    fi
+    [ -d "$target" ] && fail resolve refused "a folder, not a file"
+    [ -p "$target" ] && fail resolve refused "a named pipe (FIFO), not a regular file"
+    [ -f "$target" ] || fail resolve refused "not a regular file"
+    [ -r "$target" ] || fail resolve refused "permission denied: can't read it"
+    folder=${target%/*}/
+    base_name=${target##*/}
+    cd -P -- "$folder" 2>/dev/null || fail resolve refused "can't enter the folder $folder"
+    case $PWD in
+    /) folder='' ;;
+    *) folder=$PWD ;;
+    esac
+    [ "$folder/$base_name" -ef "$target" ] || fail resolve refused "can't find out where it really is"
+    target=$folder/$base_name
+    frame resolved "$target"
+    look "$target" || fail resolve refused "no stat command that works here"
+    extras "$target"
+    mount=0
+    if [ -r /proc/self/mountinfo ]; then
+        point=$target
+        case $target in
+        *[\\\ \	]* | *"$nl"*) point=$(printf %s "$target" | sed 's/\\/\\134/g; s/ /\\040/g; s/	/\\011/g' | tr '\n' '\001' |
+            sed "s/$(printf '\001')/\\\\012/g") ;;
+        esac
+        cut -d ' ' -f 5 /proc/self/mountinfo | grep -qxF -e "$point" && mount=1
+    fi
+    frame mount $mount
+    find_running
+    frame running "$running"
+}
+
+# Shells keep the script that they run open at descriptor 255 or 10; a process that names the file on its command
+# line is asked for all its descriptors. Looking at every descriptor of every process would take too long.
+find_running() {
+    running=''
+    for fd in /proc/[0-9]*/fd/255 /proc/[0-9]*/fd/1[0-2]; do
+        [ "$fd" -ef "$target" ] && note_running "$fd"
+    done
+    # shellcheck disable=SC2013
+    for cmdline in $(grep -lF -e "$base_name" /proc/[0-9]*/cmdline 2>/dev/null); do
+        for fd in "${cmdline%cmdline}"fd/*; do
+            [ "$fd" -ef "$target" ] && note_running "$fd" && break
+        done
+    done
+}
+
+note_running() {
+    pid=${1#/proc/}
+    pid=${pid%%/*}
+    [ "$pid" = $$ ] && return
+    case " $running " in *" $pid "*) ;; *) running="$running${running:+ }$pid" ;; esac
+}
+
+# The lock is on the target's folder, so that workspaces with different backup directories exclude each other.
+lock() {
+    tries=0
+    if have flock && { exec 9<"${folder:-/}"; } 2>/dev/null; then
+        while :; do
+            flock -n 9 2>/dev/null
+            case $? in
+            0) lock_kind=flock && return ;;
+            1) wait_or_busy "$bdir/.holder" ;;
+            # No flock on this file system.
+            *) break ;;
+            esac
+        done
+    fi
+    # A hard link appears at once and with its text, or not at all.
+    lock_kind=hardlink denied=0
+    mine=$folder/.knobledger.stage.$$.$me.$nonce.lock
+    printf '%s %s %s\n%s\n' $$ "$me" "${now%%.*}" "$holder" >"$mine" || fail lock notwritten "can't make a lock in $folder"
+    while ! ln -- "$mine" "$folder/.knobledger.lock" 2>/dev/null; do
+        if [ ! -e "$folder/.knobledger.lock" ]; then
+            # Let go just now, or no hard links here: the second says no again and again.
+            denied=$((denied + 1))
+            [ $denied -lt 20 ] && continue
+            rm -f -- "$mine"
+            fail lock notwritten "neither flock nor a hard link works in $folder"
+        fi
+        denied=0
+        { read -r pid pid_start _ <"$folder/.knobledger.lock"; } 2>/dev/null || continue
+        if alive "$pid" "$pid_start"; then
+            wait_or_busy "$folder/.knobledger.lock"
+        elif mv -f -- "$folder/.knobledger.lock" "$mine.stale" 2>/dev/null; then
+            # Somebody may have taken the stale lock, and put a fresh one, between our look and our move.
+            { read -r pid2 start2 _ <"$mine.stale"; } 2>/dev/null
+            [ "$pid2 $start2" = "$pid $pid_start" ] || ln -- "$mine.stale" "$folder/.knobledger.lock" 2>/dev/null
+            rm -f -- "$mine.stale"
+        fi
+    done
+    rm -f -- "$mine"
+    lockfile=$folder/.knobledger.lock
+}
+
+# wait_or_busy FILE: FILE says who holds the lock.
+wait_or_busy() {
+    tries=$((tries + 1))
+    if [ $tries -gt "$wait" ]; then
+        [ "${lock_kind-}" = hardlink ] && rm -f -- "$mine"
+        if { read -r pid pid_start since <"$1"; } 2>/dev/null && alive "$pid" "$pid_start"; then
+            frame since "$since"
+            frame holder "$(sed 1d "$1")"
+        fi
+        fail lock busy
+    fi
+    sleep 0.1 2>/dev/null || sleep 1
+}
+
+# Who and since when, for whoever finds the lock held.
+sign_lock() {
+    [ "$lock_kind" = flock ] || return
+    heldby=$bdir/.holder
+    { printf '%s %s %s\n%s\n' $$ "$me" "${now%%.*}" "$holder" >"$heldby"; } 2>/dev/null || heldby=''
+}
+
+# What transactions that died have left beside the target. Under the lock.
+sweep() {
+    for left in "$folder"/.knobledger.stage.*; do
+        pid=${left#"$folder"/.knobledger.stage.}
+        pid_start=${pid#*.} pid=${pid%%.*} pid_start=${pid_start%%.*}
+        if [ -f "$left" ] && ! alive "$pid" "$pid_start"; then
+            rm -f -- "$left" && frame swept "$left"
+        fi
+    done
+}
+
+# room FOLDER BYTES: fails if the disk has less. Where df says nothing usable, writing will tell.
+room() {
+    avail=$(df -Pk -- "$1" 2>/dev/null | sed -n '$s/.* \([0-9][0-9]*\)  *[0-9-]*%.*/\1/p')
+    [ -z "$avail" ] || [ "$avail" -gt $(($2 / 1024 + 16)) ]
+}
+
+# The attributes of FROM, on TO that exists: owner first, since chown takes setuid and capabilities away.
+dress() {
+    cp --attributes-only --preserve=mode,ownership,xattr${selinux:+,context} -- "$1" "$2" 2>/dev/null && return
+    chown "$b_uid:$b_gid" "$2" 2>/dev/null
+    chmod "$b_mode" "$2" || return 1
+    if [ -n "$b_acl" ]; then getfacl -cEp -- "$1" | setfacl --set-file=- -- "$2" || return 1; fi
+}
+
+# same FILE: has it the attributes that the target had?
+same() {
+    differs="it can't be looked at"
+    look "$1" || return 1
+    extras "$1"
+    differs=''
+    [ "$uid:$gid" = "$b_uid:$b_gid" ] || differs="owner is $uid:$gid, not $b_uid:$b_gid"
+    [ "$mode" = "$b_mode" ] || differs="$differs${differs:+; }mode is $mode, not $b_mode"
+    [ "$acl" = "$b_acl" ] || differs="$differs${differs:+; }the ACL differs"
+    [ "$xattrs" = "$b_xattrs" ] || differs="$differs${differs:+; }extended attributes differ"
+    [ "$label" = "$b_label" ] || differs="$differs${differs:+; }the SELinux label differs"
+    [ -z "$differs" ]
+}
+
+flush() {
+    if have sync; then sync -- "$@"; else for f in "$@"; do dd if=/dev/null of="$f" conv=notrunc,fsync; done; fi
+}
+
+new_file() { (set -C && : >"$1") 2>/dev/null; }
+
+# copy_whole FROM TO: content, attributes and times, into TO that exists. GNU's -p leaves xattrs out.
+copy_whole() {
+    why=$(cp --preserve=all -- "$1" "$2" 2>&1) && return
+    why=$(cp -p -- "$1" "$2" 2>&1)
+}
+
+# complaints TOOL FILE: sets found to the number of lines that the tool has to say about the file.
+complaints() {
+    case $1 in
+    unit)
+        scratch=$bdir/.verify.$$.$me
+        mkdir -p -- "$scratch" && cat -- "$2" >"$scratch/$base_name" || return 1
+        said=$(systemd-analyze verify --man=no "$scratch/$base_name" 2>&1)
+        rm -rf -- "$scratch"
+        scratch=''
+        ;;
+    *) said=$("$1" -n "$2" 2>&1) ;;
+    esac
+    found=0
+    [ -z "$said" ] || found=$(printf '%s\n' "$said" | grep -c .)
+}
+
+syntax() {
+    case $check in
+    none) return ;;
+    unit) tool=systemd-analyze shown='systemd-analyze verify' ;;
+    *) tool=$check shown="$check -n" ;;
+    esac
+    have "$tool" || { checked="; $tool is not here, syntax not checked" && return; }
+    complaints "$check" "$target" || fail stage notwritten "can't check the syntax"
+    before=$found
+    complaints "$check" "$stage" || fail stage notwritten "can't check the syntax"
+    if [ "$found" -gt "$before" ]; then
+        frame complaint "$said"
+        fail stage notwritten "$shown has new complaints about the new content"
+    fi
+    checked="; $shown has no new complaints"
+}
+
+# From the backup directory as configured to where it is.
+place_backup_dir() {
+    case $bdir in
+    /*) ;;
+    .) bdir=$folder ;;
+    *) bdir=$folder/${bdir#./} ;;
+    esac
+    bdir=${bdir%/}
+}
+
+make_backup_dir() {
+    [ -d "$bdir" ] && return
+    [ -L "$bdir" ] && fail backup notwritten "the backup directory $bdir is a symbolic link that leads nowhere"
+    why=$(mkdir -p -- "$bdir" 2>&1) || fail backup notwritten "can't make the backup directory: $why"
+    bmade=yes
+}
+
+# Sets backup to a name that nobody has: NAME.bak, NAME.2.bak, ...
+backup_file() {
+    case $bmade${bdir##*/} in
+    .knobledger)
+        look "$bdir" && [ "$mode" != 700 ] && ! chmod 700 -- "$bdir" 2>/dev/null &&
+            fail backup notwritten "the backup directory $bdir belongs to somebody else and is open to others (mode $mode)"
+        ;;
+    esac
+    case $bname in
+    *.bak) stem=${bname%.bak} tail=.bak ;;
+    *) stem=$bname tail='' ;;
+    esac
+    backup=$bdir/$bname number=1
+    until new_file "$backup"; do
+        [ -e "$backup" ] || [ -L "$backup" ] || fail backup notwritten "can't create a file in $bdir"
+        number=$((number + 1))
+        backup=$bdir/$stem.$number$tail
+    done
+    unneeded=$backup
+    copy_whole "$target" "$backup" || fail backup notwritten "can't copy to $backup: $why"
+    digest "$backup"
+    [ "$sum" = "$base" ] || fail backup notwritten "the copy does not have the digest of the original"
+    if ! same "$backup" || [ "$mtime" != "$b_mtime" ]; then
+        fail backup notwritten "the copy can't have the attributes of the original${differs:+ ($differs)}"
+    fi
+    why=$(flush "$backup" "$bdir" 2>&1) || fail backup notwritten "can't flush the backup: $why"
+    frame backup "$backup"
+    step backup ok
+}
+
+# The new content goes into a private file beside the target before the lock is taken: while we wait for the network
+# nobody else has to. Attributes come after the content, since writing takes setuid and capabilities away.
+receive() {
+    stage=$folder/.knobledger.stage.$$.$me.$nonce
+    why=$( (set -C && : >"$stage") 2>&1) || {
+        why=${why##*: }
+        stage=''
+        fail stage notwritten "can't create a file in ${folder:-/}: $why"
+    }
+    why=$(cat 2>&1 >"$stage") || fail stage notwritten "can't write the new content: $why"
+    look "$stage"
+    digest "$stage"
+    [ "$bytes" = "$size" ] || fail stage notwritten "$bytes bytes of $size arrived"
+    [ "$sum" = "$result" ] || fail stage notwritten "the content that arrived does not have the plan's digest"
+}
+
+swap_rename() {
+    [ -f "$target" ] && [ ! -L "$target" ] || return 1
+    why=$(mv -fT -- "$1" "$target" 2>&1) && return
+    # A mv without -T.
+    [ -f "$1" ] && [ -f "$target" ] && why=$(mv -f -- "$1" "$target" 2>&1)
+}
+
+swap_in_place() { why=$(cat -- "$1" 2>&1 >"$target"); }
+
+# The live file against everything that was asked for. Sets wrong.
+verify() {
+    wrong=''
+    digest "$target"
+    frame digest.after "$sum"
+    [ "$sum" = "$result" ] || wrong="the live file has the digest ${sum:-(unreadable)}, not the plan's"
+    for text in "$@"; do
+        if lines=$(grep -a -n -F -e "${text#?}" -- "$target" 2>/dev/null); then found=+; else found=-; fi
+        case $found$text in
+        ++* | --*) ;;
+        -*) wrong="$wrong${wrong:+; }grep does not find one of the strings" ;;
+        +*) wrong="$wrong${wrong:+; }grep still finds a string that was to go" ;;
+        esac
+        frame grep "$lines"
+    done
+    if [ -n "$matches" ]; then
+        if compare_files "$matches" "$target"; then
+            frame matches yes
+        else
+            frame matches no
+            wrong="$wrong${wrong:+; }the live file is not equal to $matches"
+        fi
+    fi
+    same "$target" || wrong="$wrong${wrong:+; }$differs"
+    [ "$way" = rename ] || [ "$links" = "$b_links" ] || wrong="$wrong${wrong:+; }a hard link is lost"
+    [ -z "$wrong" ]
+}
+
+compare_files() { if have diff; then diff -q -- "$1" "$2"; else cmp -s -- "$1" "$2"; fi >/dev/null 2>&1; }
+
+# Puts the backup back by the same means, and proves that too.
+roll_back() {
+    digest "$backup"
+    [ "$sum" = "$base" ] || { why="the backup does not have its digest any more" && return 1; }
+    if [ "$way" = rename ]; then
+        stage=$folder/.knobledger.stage.$$.$me.$nonce.back
+        new_file "$stage" || { why="can't create a file in ${folder:-/}" && return 1; }
+        copy_whole "$backup" "$stage" || return 1
+        flush "$stage" 2>/dev/null
+        swap_rename "$stage" || return 1
+        stage=''
+    else
+        swap_in_place "$backup" || return 1
+        dress "$backup" "$target"
+        touch -r "$backup" -- "$target"
+    fi
+    flush "$target" "${folder:-/}" 2>/dev/null
+    digest "$target"
+    [ "$sum" = "$base" ] || { why="the live file has the digest ${sum:-(unreadable)} after the roll-back" && return 1; }
+    same "$target" || { why="after the roll-back $differs" && return 1; }
+}
+
+give_up() {
+    unneeded=''
+    step "$1" no "$2"
+    if roll_back; then
+        step rollback ok
+        end rolledback "$2"
+    fi
+    step rollback no "$why"
+    end unknown "$2; and the backup could not be put back: $why"
+}
+
+replace() {
+    probe cat cp mv rm mkdir grep ln
+    step probe ok
+    resolve
+    b_uid=$uid b_gid=$gid b_mode=$mode b_mtime=$mtime b_links=$links b_inode=$inode b_bytes=$bytes
+    b_acl=$acl b_xattrs=$xattrs b_label=$label
+    way=rename
+    [ "$mount" = 1 ] && way="a mount point: it can't be renamed over, and"
+    [ "$links" -gt 1 ] && way="$links hard links lead to it: a rename would leave the others on the old content, and"
+    if [ "$way" != rename ]; then
+        [ "$inplace" = yes ] || fail resolve inplace "$way writing in place was not allowed"
+        [ -z "$running" ] || fail resolve refused "$way it can't be written in place while running interpreters read it (pid $running)"
+        [ -w "$target" ] || fail resolve notwritten "permission denied: can't write it in place"
+        way=inplace
+    fi
+    frame way "$way"
+    step resolve ok
+    room=$folder
+    case $bdir in /*) room=$bdir ;; esac
+    while [ ! -d "${room:-/}" ]; do room=${room%/*}; done
+    if ! room "${folder:-/}" $((size + bytes)) || { [ "$room" != "$folder" ] && ! room "$room/" "$bytes"; }; then
+        fail probe notwritten "the disk is full: not enough room for the new content and the backup"
+    fi
+    receive
+    place_backup_dir
+    lock
+    sweep
+    sign_lock
+    step lock ok "$lock_kind"
+    digest "$target"
+    frame live "$sum"
+    if [ "$sum" != "$base" ]; then
+        step compare no
+        end drifted
+    fi
+    step compare ok
+    make_backup_dir
+    sign_lock
+    backup_file
+    dress "$target" "$stage"
+    same "$stage" || fail stage notwritten "the new file can't have the attributes of the old one ($differs)"
+    if [ -n "$matches" ]; then
+        compare_files "$matches" "$stage" || fail stage notwritten "the new content is not equal to $matches"
+    fi
+    checked=''
+    syntax
+    why=$(flush "$stage" 2>&1) || fail stage notwritten "can't flush the new content: $why"
+    frame stage "$stage"
+    step stage ok "$checked"
+    # Digesting took its time; a writer who does not know our lock may have come in between.
+    look "$target"
+    if [ "$inode $mtime $bytes" != "$b_inode $b_mtime $b_bytes" ]; then
+        digest "$target"
+        frame live "$sum"
+        step swap no
+        end drifted
+    fi
+    # From here on we finish, whatever happens to the connection.
+    trap '' INT TERM HUP PIPE
+    frame swapping ''
+    if [ "$way" = rename ]; then
+        if ! swap_rename "$stage"; then
+            problem=$why
+            digest "$target"
+            look "$target"
+            [ "$sum $inode" = "$base $b_inode" ] && fail swap notwritten "can't rename over the target: $problem"
+            give_up swap "can't rename over the target: $problem"
+        fi
+        stage=''
+    else
+        swap_in_place "$stage" || give_up swap "can't write into the target: $why"
+        dress "$backup" "$target"
+    fi
+    unneeded='' bmade=''
+    flush "$target" "${folder:-/}" 2>/dev/null || frame note "the folder could not be flushed"
+    step swap ok
+    verify "$@" || give_up verify "$wrong"
+    step verify ok
+    manifest
+    digest "$backup"
+    frame backup.digest "$sum"
+    end ok
+}
+
+read_file() {
+    probe cat
+    resolve
+    manifest
+    look "$target"
+    was="$inode $mtime $bytes"
+    digest "$target"
+    frame live "$sum"
+    printf '%s content -\n' "$nonce"
+    cat -- "$target"
+    printf '\n'
+    look "$target"
+    frame size "$bytes"
+    [ "$inode $mtime $bytes" = "$was" ] || frame moved ''
+    end ok
+}
+
+list() {
+    probe
+    resolve
+    place_backup_dir
+    for file in "$bdir/$base_name"*; do
+        if [ -f "$file" ] && [ ! -L "$file" ] && [ ! "$file" -ef "$target" ] && look "$file" && digest "$file"; then
+            frame b.path "$file"
+            frame b.stat "$sum $bytes $mtime $mode $uid $gid"
+        fi
+    done
+    end ok
+}
+
+tidy() {
+    probe ln
+    resolve
+    place_backup_dir
+    lock
+    sweep
+    end ok
+}
+
+frame hello 1
+trap 'clean; exit 143' INT TERM HUP PIPE
+started $$ || start=0
+me=$start
+case $mode in
+replace) replace "$@" ;;
+read) read_file ;;
+list) list ;;
+tidy) tidy ;;
+esac
+end bug "no such mode"
