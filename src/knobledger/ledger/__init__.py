@@ -1,0 +1,1 @@
+"""The ledger on disk: event files, snapshots, git, the SQL index."""

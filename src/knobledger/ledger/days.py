@@ -1,0 +1,85 @@
+"""The day folders of `ledger/events/`, and how to know without reading it that one has not changed.
+
+A folder's inode change time moves whenever an entry is added, removed or renamed, and no program
+can set it back. It is as coarse as the kernel's tick, so a folder that changed just now gets no
+stamp: it would still be the same after another change within that tick (git calls this "racy").
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NewType
+
+from knobledger.names import EventId
+
+Day = NewType("Day", str)
+"""`YYYY/MM/DD`, UTC; the path of a day folder below `ledger/events/`."""
+
+Stamp = NewType("Stamp", str)
+"""Equal stamps of one folder mean equal entries."""
+
+SETTLED_NS = 2_000_000_000
+"""A change older than this, in nanoseconds, can't share its tick with a later one."""
+
+_EVENT_FILE = re.compile(r"([0-9a-f]{64})\.json")
+_MOMENT = re.compile(r"(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d:\d\d\.\d{6}Z")
+
+
+def day_of(at: str) -> Day:
+    """The day of an event's `at`. Raises `ValueError` if it is not what `stamp` writes."""
+    found = _MOMENT.fullmatch(at)
+    if found is None:
+        raise ValueError(f"not a moment in UTC with microseconds: {at!r}")
+    return Day("/".join(found.groups()))
+
+
+def event_id(name: str) -> EventId | None:
+    """The id that a file's name claims; None if it is not the name of an event file."""
+    found = _EVENT_FILE.fullmatch(name)
+    return EventId(found[1]) if found else None
+
+
+def days(events: Path) -> list[Day]:
+    """Every day folder that exists, oldest first."""
+    return sorted(
+        Day(f"{year}/{month}/{day}")
+        for year in _numbered(events, 4)
+        for month in _numbered(events / year, 2)
+        for day in _numbered(events / year / month, 2)
+    )
+
+
+def stamps(events: Path) -> dict[Day, Stamp | None]:
+    """Every day folder, oldest first, with its stamp; None: changed just now, so look inside."""
+    settled = time.time_ns() - SETTLED_NS
+    found: dict[Day, Stamp | None] = {}
+    for day in days(events):
+        try:
+            status = (events / day).stat()
+        except FileNotFoundError:
+            continue
+        stable = status.st_ctime_ns < settled
+        found[day] = Stamp(f"{status.st_ino}:{status.st_ctime_ns}") if stable else None
+    return found
+
+
+def ids_in(events: Path, day: Day) -> set[EventId]:
+    """The ids that the names of a day's event files claim; empty if there is no such folder."""
+    try:
+        with os.scandir(events / day) as entries:
+            return {EventId(found[1]) for entry in entries if (found := _EVENT_FILE.fullmatch(entry.name))}
+    except FileNotFoundError:
+        return set()
+
+
+def _numbered(folder: Path, digits: int) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.is_dir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    yield from (name for name in names if len(name) == digits and name.isascii() and name.isdigit())

@@ -1,0 +1,127 @@
+"""Taking event files into the tables of the SQL index, whole or only what is new."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from sqlalchemy import Connection
+
+from knobledger.errors import LedgerBroken, Unknown
+from knobledger.ledger.days import Day, Stamp, ids_in, stamps
+from knobledger.ledger.rows import Owed, PlanFacets, Rows
+from knobledger.ledger.store import Ledger, broken, check_day
+from knobledger.names import EventId
+
+_BATCH = 20_000
+"""events whose rows are in memory at one time"""
+
+
+class Gone(Exception):
+    """The tables hold an event that the ledger no longer has (another branch was checked out)."""
+
+
+def take_in(connection: Connection, ledger: Ledger, *, lenient: bool) -> int:
+    """Write the rows of every event that the tables lack; returns how many events that were.
+
+    Raises `Gone`: only a rebuild will do; `LedgerBroken` at a damaged file unless `lenient`.
+    """
+    # the stamps are taken before the names, so that a file which comes in between shows the next time
+    now = stamps(ledger.folder)
+    held = {row.day: row.stamp for row in connection.exec_driver_sql("SELECT day, stamp FROM day")}
+    if held.keys() - now.keys():
+        raise Gone
+    plans: dict[str, PlanFacets] = {}
+    read = 0
+    for rows in _batches(connection, ledger, held, now, lenient):
+        read += len(rows.events)
+        _insert(connection, rows, plans, before=bool(held))
+    marks = [(day, mark or "") for day, mark in now.items() if held.get(day) != (mark or "")]
+    _write(connection, "INSERT OR REPLACE INTO day VALUES (?, ?)", marks)
+    return read
+
+
+def _batches(
+    connection: Connection, ledger: Ledger, held: dict[str, str], now: dict[Day, Stamp | None], lenient: bool
+) -> Iterator[Rows]:
+    rows = Rows()
+    for day, mark in now.items():
+        if mark is not None and held.get(day) == mark:
+            continue
+        lacking = ids_in(ledger.folder, day)
+        if day in held:
+            first = day.replace("/", "-")
+            known = set(
+                connection.exec_driver_sql(
+                    "SELECT id FROM event WHERE at >= ? AND at < ?", (first, first + "~")
+                ).scalars()
+            )
+            if known - lacking:
+                raise Gone
+            lacking -= known
+        for id_ in lacking:
+            try:
+                _add(rows, ledger, day, id_)
+            except LedgerBroken:
+                if not lenient:
+                    raise
+            if len(rows.events) >= _BATCH:
+                yield rows
+                rows = Rows(owed=rows.owed)
+    yield rows
+
+
+def _add(rows: Rows, ledger: Ledger, day: Day, id_: EventId) -> None:
+    try:
+        content = ledger.read(day, id_)
+    except Unknown:
+        return
+    try:
+        raw = json.loads(content)
+        check_day(raw["at"], day)
+        rows.add(id_, raw, content.decode())
+    except (LedgerBroken, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+        raise broken(ledger.path(id_, day), f"not an event: {e}") from e
+
+
+def _insert(connection: Connection, rows: Rows, plans: dict[str, PlanFacets], *, before: bool) -> None:
+    """Write one batch. `before`: there were events in the tables, so plans and their events may be there."""
+    plans.update(rows.plans)
+    waiting: list[Owed] = []
+    for owed in rows.owed:
+        plan = plans.get(owed.plan) or (_plan(connection, owed.plan) if before else None)
+        if plan is None:
+            waiting.append(owed)
+        else:
+            rows.inherit(owed, plan)
+    rows.owed = waiting
+    if before:
+        for id_, plan in rows.plans.items():
+            for owed in _events_of(connection, id_):
+                rows.inherit(owed, plan)
+    _write(connection, "INSERT OR IGNORE INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows.events)
+    _write(connection, "INSERT OR IGNORE INTO edit VALUES (?, ?, ?, ?, ?, ?, ?)", rows.edits)
+    _write(connection, "INSERT OR IGNORE INTO parent VALUES (?, ?)", rows.parents)
+    _write(connection, "INSERT OR IGNORE INTO facet VALUES (?, ?, ?, ?)", rows.facets)
+
+
+def _write(connection: Connection, sql: str, rows: Sequence[tuple[str | int | None, ...]]) -> None:
+    # the driver's own executemany, in the order of the primary key: a B-tree likes that
+    if rows:
+        connection.exec_driver_sql(sql, sorted(rows))
+
+
+def _plan(connection: Connection, id_: str) -> PlanFacets | None:
+    found = connection.exec_driver_sql("SELECT body FROM event WHERE id = ? AND plan = id", (id_,)).scalar()
+    if found is None:
+        return None
+    rows = Rows()
+    rows.add(EventId(id_), json.loads(found), found)
+    return rows.plans.get(id_)
+
+
+def _events_of(connection: Connection, plan: str) -> list[Owed]:
+    found = connection.exec_driver_sql(
+        "SELECT at, id, target IS NULL FROM event WHERE plan = ? AND id != plan", (plan,)
+    )
+    return [Owed(plan, at, id_, bool(whole)) for at, id_, whole in found]

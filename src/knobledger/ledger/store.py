@@ -1,0 +1,221 @@
+"""The event files: written once, named by their content, read only from their place.
+
+The format is docs/ledger-format.md.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from knobledger.errors import LedgerBroken, Unknown
+from knobledger.event import Event, Foreign, decode, encode, id_of, stamp
+from knobledger.ledger.days import Day, day_of, days, event_id, ids_in
+from knobledger.ledger.heads import Heads
+from knobledger.ledger.writing import sweep, write_once
+from knobledger.names import EventId
+
+FEWEST_DIGITS = 4
+"""A prefix of an id has at least so many digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An event as the ledger holds it."""
+
+    id: EventId
+    event: Event | Foreign
+
+
+class Ledger:
+    """The events of one workspace. Threads and processes may append at the same time.
+
+    Making one reads and writes nothing; a workspace without any event has no `ledger/events/`.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = root / "ledger" / "events"
+        self.written: list[EventId] = []
+        """what this process appended; whoever commits to git clears it"""
+        self._prefix = str(self.folder)
+        self._heads = Heads(root, self.folder, self._parents_of)
+        self._appending = threading.Lock()
+
+    def append(self, event: Event) -> EventId:
+        """Write an event whose parents are the heads of this moment; durable when this returns.
+
+        Raises `LedgerUnwritable` (disk full, no permission, read-only) with nothing written, and
+        `ValueError` if the event's `at` is not what `stamp` writes.
+        """
+        day_of(event.at)
+        with self._appending:
+            content = encode(event.model_copy(update={"parents": self._heads.now()}))
+            id_ = self.add(content)
+            self.written.append(id_)
+        return id_
+
+    def add(self, content: bytes) -> EventId:
+        """Keep an event that exists already, such as another clone's; adding it twice is once.
+
+        Raises `LedgerBroken` if the bytes are not an event, `LedgerUnwritable` as `append` does.
+        """
+        decode(content)
+        id_ = id_of(content)
+        path = self.path(id_, day_of(json.loads(content)["at"]))
+        if not write_once(path, content) and path.read_bytes() != content:
+            raise broken(path, "its bytes are not those that its name stands for")
+        return id_
+
+    def path(self, id_: EventId, day: Day) -> Path:
+        """Where an event of that day lies, whether or not it exists."""
+        return self.folder / day / f"{id_}.json"
+
+    def events(
+        self, *, since: datetime | None = None, until: datetime | None = None, lenient: bool = False
+    ) -> Iterator[Stored]:
+        """The events with `since <= at < until`, in order of (at, id); reads a day at a time.
+
+        Raises `LedgerBroken` at a damaged or misplaced file; `lenient` leaves such files out.
+        """
+        first = stamp(since) if since else ""
+        last = stamp(until) if until else "~"
+        for day in days(self.folder):
+            # a day's events lie in [day, day + "~"): no need to open folders outside the bounds
+            if day.replace("/", "-") + "~" < first or day.replace("/", "-") >= last:
+                continue
+            found: list[Stored] = []
+            for id_ in ids_in(self.folder, day):
+                try:
+                    found.append(Stored(id_, self._read(day, id_)[1]))
+                except LedgerBroken:
+                    if not lenient:
+                        raise
+            found.sort(key=lambda stored: (stored.event.at, stored.id))
+            yield from (stored for stored in found if first <= stored.event.at < last)
+
+    def get(self, id_: EventId) -> Stored:
+        """The event with this whole id. Raises `Unknown`, or `LedgerBroken` if it is damaged."""
+        return Stored(id_, self._read(self._day_of(id_), id_)[1])
+
+    def content(self, id_: EventId) -> bytes:
+        """The exact bytes of the event with this whole id. Raises as `get` does."""
+        return self._read(self._day_of(id_), id_)[0]
+
+    def read(self, day: Day, id_: EventId) -> bytes:
+        """The bytes of the event in that day's folder, proven to have that id; not yet decoded.
+
+        Raises `Unknown` if the file is not there, `LedgerBroken` if it is damaged.
+        """
+        try:
+            # a path object costs as much as reading the file, and this is done for every event
+            with open(f"{self._prefix}/{day}/{id_}.json", "rb", buffering=0) as file:  # noqa: PTH123
+                content = file.read()
+        except FileNotFoundError as e:
+            raise _no_event(id_) from e
+        except OSError as e:
+            raise broken(self.path(id_, day), (e.strerror or str(e)).lower()) from e
+        actual = id_of(content)
+        if actual != id_:
+            raise broken(self.path(id_, day), f"its bytes have the SHA-256 {actual}")
+        return content
+
+    def resolve(self, prefix: str) -> EventId:
+        """The one id that begins with `prefix`, in either case of letters.
+
+        Raises `Unknown`: too short, not hexadecimal, no such event, or several
+        (`values["candidates"]` lists up to ten).
+        """
+        wanted = prefix.lower()
+        if len(wanted) < FEWEST_DIGITS or len(wanted) > 64 or not set(wanted) <= set("0123456789abcdef"):
+            raise Unknown(
+                f"not an id: {prefix!r}; an id is {FEWEST_DIGITS} to 64 hex digits",
+                hint="`knob log` lists the ids",
+                value=prefix,
+            )
+        if len(wanted) == 64 and event_id(f"{wanted}.json") is not None:
+            self._day_of(EventId(wanted))
+            return EventId(wanted)
+        found = sorted(
+            id_ for day in days(self.folder) for id_ in ids_in(self.folder, day) if id_.startswith(wanted)
+        )
+        match found:
+            case [id_]:
+                return id_
+            case []:
+                raise _no_event(prefix)
+            case _:
+                listed = found[:10]
+                more = f" and {len(found) - 10} more" if len(found) > 10 else ""
+                raise Unknown(
+                    f"{prefix!r} stands for {len(found)} events: "
+                    + ", ".join(id_[: max(12, len(wanted) + 2)] for id_ in listed)
+                    + more,
+                    hint="type more digits; `knob log` lists the ids",
+                    value=prefix,
+                    candidates=listed,
+                )
+
+    def heads(self) -> tuple[EventId, ...]:
+        """The events that no event names as a parent, sorted; several after clones diverged."""
+        with self._appending:
+            return self._heads.now()
+
+    def tidy(self) -> int:
+        """Remove what crashed writers left behind more than an hour ago; returns how many files."""
+        return sweep(self.folder) if self.folder.is_dir() else 0
+
+    def _day_of(self, id_: EventId) -> Day:
+        for day in reversed(days(self.folder)):
+            if self.path(id_, day).exists():
+                return day
+        raise _no_event(id_)
+
+    def _read(self, day: Day, id_: EventId) -> tuple[bytes, Event | Foreign]:
+        content = self.read(day, id_)
+        try:
+            event = decode(content)
+            check_day(event.at, day)
+        except LedgerBroken as e:
+            raise broken(self.path(id_, day), e.message) from e
+        except RecursionError as e:
+            raise broken(self.path(id_, day), "not an event: nested too deeply") from e
+        return content, event
+
+    def _parents_of(self, day: Day, id_: EventId) -> tuple[EventId, ...] | None:
+        try:
+            raw = json.loads(self.read(day, id_))
+            check_day(raw["at"], day)
+            return tuple(EventId(parent) for parent in raw["parents"])
+        except (LedgerBroken, Unknown, ValueError, KeyError, TypeError, RecursionError):
+            return None
+
+
+def now() -> str:
+    """This moment, as an event's `at`."""
+    return stamp(datetime.now(UTC))
+
+
+def check_day(at: str, day: Day) -> None:
+    """Raises `LedgerBroken` if an event of this moment does not belong to the folder of that day."""
+    try:
+        belongs = day_of(at)
+    except ValueError as e:
+        raise LedgerBroken(str(e)) from e
+    if belongs != day:
+        raise LedgerBroken(f"an event of {belongs} lies in the folder of {day}")
+
+
+def broken(path: Path, why: str) -> LedgerBroken:
+    """The error to raise at an event file that is not what it should be."""
+    return LedgerBroken(
+        f"the event file {str(path)!r} is damaged: {why}", hint="`knob verify`", path=str(path)
+    )
+
+
+def _no_event(id_: str) -> Unknown:
+    return Unknown(f"no event {id_!r}", hint="`knob log` lists the ids", value=id_)

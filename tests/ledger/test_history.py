@@ -1,0 +1,574 @@
+"""Commits of the ledger beside an operator's own work, on a real git."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ledgers import change, git, note, overwrite, path_of
+
+from knobledger.ledger import repository as repositories
+from knobledger.ledger.history import Committed, commit
+from knobledger.ledger.store import Ledger
+from knobledger.ledger.verify import verify
+from knobledger.names import EventId
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """A workspace that is a repository, with one commit of the operator's."""
+    root = tmp_path / "workspace"
+    root.mkdir()
+    git(root, "init", "-q")
+    (root / "hosts.toml").write_text("# hosts\n")
+    (root / "notes.txt").write_text("one\ntwo\nthree\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "the operator's")
+    return Ledger(root)
+
+
+def act(ledger: Ledger, text: str = "a note", **options: float) -> tuple[EventId, Committed]:
+    """One command: an event and its commit."""
+    id_ = ledger.append(note(text, time.monotonic() / 60))
+    return id_, commit(ledger.root, [id_], f"knob note: {text}", **options)
+
+
+def committed(ledger: Ledger, rev: str = "HEAD") -> list[str]:
+    """The paths that a commit adds or changes, with git's letter for how."""
+    out = git(ledger.root, "diff-tree", "--root", "--no-commit-id", "-r", "--name-status", rev)
+    return out.replace("\t", " ").splitlines()
+
+
+def place(ledger: Ledger, id_: EventId) -> str:
+    top = git(ledger.root, "rev-parse", "--show-toplevel").strip()
+    return path_of(ledger, id_).resolve().relative_to(top).as_posix()
+
+
+def status(ledger: Ledger) -> str:
+    return git(ledger.root, "status", "--porcelain")
+
+
+def test_one_commit_per_command_with_the_ledgers_files_only(ledger: Ledger) -> None:
+    ids = change(ledger)
+    done = commit(ledger.root, ids, "knob set gpu1/decode A=512\n\nwhy: faster")
+    assert done.note == ""
+    assert done.commit == git(ledger.root, "rev-parse", "HEAD").strip()
+    assert committed(ledger) == sorted(f"A {place(ledger, id_)}" for id_ in ids)
+    assert git(ledger.root, "log", "-1", "--format=%B").strip() == "knob set gpu1/decode A=512\n\nwhy: faster"
+    assert git(ledger.root, "rev-list", "--count", "HEAD").strip() == "2"
+    assert status(ledger) == ""
+    assert git(ledger.root, "reflog", "-1", "--format=%gs").strip() == "commit: knob set gpu1/decode A=512"
+    git(ledger.root, "fsck", "--strict", "--no-dangling")
+    assert verify(ledger) == ()
+
+
+def test_nothing_new_is_no_commit(ledger: Ledger) -> None:
+    assert commit(ledger.root, [], "nothing") == Committed(None, "")
+    id_, _ = act(ledger)
+    head = git(ledger.root, "rev-parse", "HEAD")
+    assert commit(ledger.root, [id_], "again") == Committed(None, "")
+    assert git(ledger.root, "rev-parse", "HEAD") == head
+
+
+def test_many_commits_make_sound_trees(ledger: Ledger) -> None:
+    for n in range(6):
+        id_ = ledger.append(note(str(n), n * 20_000))
+        assert commit(ledger.root, [id_], str(n)).commit
+    git(ledger.root, "gc", "-q")
+    act(ledger, "after gc")
+    git(ledger.root, "fsck", "--strict", "--no-dangling")
+    assert status(ledger) == ""
+    tracked = git(ledger.root, "ls-tree", "-r", "--name-only", "HEAD", "ledger").splitlines()
+    assert tracked == sorted(place(ledger, stored.id) for stored in ledger.events())
+
+
+def _staged_work(root: Path) -> None:
+    """Every kind of thing that an operator may have in the index and the working tree."""
+    for name in ("deleted", "edited", "partly", "moved", "gone"):
+        (root / name).write_text("1\n2\n3\n4\n5\n6\n7\n8\n9\n")
+    git(root, "add", "deleted", "edited", "partly", "moved", "gone")
+    git(root, "commit", "-qm", "more")
+    git(root, "rm", "-q", "deleted")
+    git(root, "rm", "-q", "--cached", "gone")
+    (root / "edited").write_text("not staged\n")
+    (root / "partly").write_text("0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n")
+    git(root, "add", "partly")
+    (root / "partly").write_text("0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10 not staged\n")
+    git(root, "mv", "moved", "to here")
+    (root / "staged").write_text("new\n")
+    (root / "script").write_text("#!/bin/sh\n")
+    (root / "script").chmod(0o755)
+    (root / "link").symlink_to("script")
+    git(root, "add", "staged", "script", "link")
+    (root / "meant").write_text("intent to add\n")
+    git(root, "add", "-N", "meant")
+    (root / "untracked").write_text("untracked\n")
+
+
+def _own(root: Path) -> list[str]:
+    """The operator's index and working tree, without the ledger's part."""
+    rest = ("--", ".", ":(exclude)ledger")
+    return [
+        git(root, "diff", "--cached", "--binary", *rest),
+        git(root, "diff", "--binary", *rest),
+        git(root, "ls-files", "-s", *rest),
+        git(root, "ls-files", "-u", *rest),
+        git(root, "status", "--porcelain=v2", *rest),
+    ]
+
+
+def test_staged_work_is_untouched(ledger: Ledger) -> None:
+    _staged_work(ledger.root)
+    before = _own(ledger.root)
+    id_, done = act(ledger)
+    assert done.commit
+    assert _own(ledger.root) == before
+    assert committed(ledger) == [f"A {place(ledger, id_)}"]
+    assert "ledger" not in status(ledger)
+    git(ledger.root, "commit", "-qm", "the operator's own")
+    assert "ledger" not in "".join(committed(ledger))
+    assert git(ledger.root, "ls-tree", "-r", "--name-only", "HEAD", "ledger").strip() == place(ledger, id_)
+
+
+def test_a_file_edited_within_the_same_second_stays_seen_as_edited(ledger: Ledger) -> None:
+    """git's racy entries: same size, same second; the rewritten index must not hide the edit."""
+    (ledger.root / "racy").write_text("aaaa\n")
+    git(ledger.root, "add", "racy")
+    git(ledger.root, "commit", "-qm", "racy")
+    (ledger.root / "racy").write_text("bbbb\n")
+    act(ledger)
+    assert status(ledger) == " M racy\n"
+
+
+def test_events_that_the_operator_staged_himself(ledger: Ledger) -> None:
+    first, second = ledger.append(note("first")), ledger.append(note("second", 1))
+    git(ledger.root, "add", place(ledger, first))
+    git(ledger.root, "add", "-N", place(ledger, second))
+    done = commit(ledger.root, [first, second], "both")
+    assert done.commit
+    assert len(committed(ledger)) == 2
+    assert status(ledger) == ""
+
+
+def test_a_merge_in_progress_goes_on_afterwards(ledger: Ledger) -> None:
+    root = ledger.root
+    git(root, "switch", "-qc", "other")
+    (root / "notes.txt").write_text("one\ntheirs\nthree\n")
+    git(root, "commit", "-qam", "theirs")
+    git(root, "switch", "-q", "main")
+    (root / "notes.txt").write_text("one\nours\nthree\n")
+    git(root, "commit", "-qam", "ours")
+    git(root, "merge", "other", ok=False)
+    before = _own(root)
+    id_, done = act(ledger)
+    assert done.commit
+    assert _own(root) == before
+    (root / "notes.txt").write_text("one\nboth\nthree\n")
+    git(root, "add", "notes.txt")
+    git(root, "commit", "-qm", "merged")
+    assert git(root, "rev-list", "--parents", "-1", "HEAD").split()[1:] == [
+        done.commit,
+        git(root, "rev-parse", "other").strip(),
+    ]
+    assert place(ledger, id_) in git(root, "ls-tree", "-r", "--name-only", "HEAD")
+    assert verify(ledger) == ()
+
+
+def _rebase(root: Path) -> None:
+    git(root, "switch", "-qc", "topic")
+    (root / "notes.txt").write_text("topic\n")
+    git(root, "commit", "-qam", "topic")
+    git(root, "switch", "-q", "main")
+    (root / "notes.txt").write_text("main\n")
+    git(root, "commit", "-qam", "main")
+    git(root, "switch", "-q", "topic")
+    git(root, "rebase", "main", ok=False)
+
+
+def _pick(root: Path) -> None:
+    _rebase(root)
+    git(root, "rebase", "--abort")
+    git(root, "switch", "-q", "main")
+    git(root, "cherry-pick", "topic", "topic~1", ok=False)
+
+
+def _bisect(root: Path) -> None:
+    git(root, "commit", "-q", "--allow-empty", "-m", "another")
+    git(root, "bisect", "start")
+
+
+@pytest.mark.parametrize(
+    ("begin", "said"),
+    [
+        (_rebase, "a rebase is in progress"),
+        (_pick, "a cherry-pick"),
+        (_bisect, "a bisect is in progress"),
+        (lambda root: git(root, "checkout", "-q", "--detach"), "HEAD is detached"),
+    ],
+    ids=["rebase", "cherry-pick", "bisect", "detached"],
+)
+def test_where_a_commit_would_be_lost_none_is_made(ledger: Ledger, begin: object, said: str) -> None:
+    assert callable(begin)
+    begin(ledger.root)
+    before, head = _own(ledger.root), git(ledger.root, "rev-parse", "HEAD")
+    id_, done = act(ledger)
+    assert done.commit is None
+    assert done.note.startswith(f"not committed to git ({said}")
+    assert done.note.endswith("the events go into the next commit")
+    assert _own(ledger.root) == before
+    assert git(ledger.root, "rev-parse", "HEAD") == head
+    for over in ("rebase --abort", "cherry-pick --abort", "bisect reset"):
+        git(ledger.root, *over.split(), ok=False)
+    git(ledger.root, "switch", "-q", "main")
+    second, done = act(ledger, "second")
+    assert done.note == "1 event of earlier commands went into this commit too"
+    assert committed(ledger) == sorted(f"A {place(ledger, one)}" for one in (id_, second))
+
+
+def test_an_unborn_branch(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "staged").write_text("staged\n")
+    git(tmp_path, "add", "staged")
+    ledger = Ledger(tmp_path)
+    id_, done = act(ledger)
+    assert done.commit == git(tmp_path, "rev-parse", "main").strip()
+    assert committed(ledger) == [f"A {place(ledger, id_)}"]
+    assert status(ledger) == "A  staged\n"
+
+
+def test_an_unborn_branch_with_no_index(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    ledger = Ledger(tmp_path)
+    assert act(ledger)[1].commit
+    assert status(ledger) == ""
+
+
+@pytest.mark.parametrize("folder", ["team/ws", 'odd "name" ü\\x', " spaces "])
+def test_a_workspace_in_a_sub_folder_of_a_bigger_repository(ledger: Ledger, folder: str) -> None:
+    inner = Ledger(ledger.root / folder)
+    inner.root.mkdir(parents=True)
+    (ledger.root / "outside").write_text("staged\n")
+    git(ledger.root, "add", "outside")
+    ids = [act(inner, str(n))[0] for n in range(2)]
+    listed = git(ledger.root, "ls-tree", "-r", "-z", "--name-only", "HEAD", "--", folder).split("\0")[:-1]
+    assert (
+        listed == sorted(f"{folder}/ledger/events/2026/11/30/{id_}.json" for id_ in ids) or len(listed) == 2
+    )
+    assert status(ledger) == "A  outside\n"
+    git(ledger.root, "fsck", "--strict", "--no-dangling")
+
+
+def test_a_ledger_that_is_a_repository_of_its_own(ledger: Ledger) -> None:
+    inner = ledger.root / "ledger"
+    inner.mkdir()
+    git(inner, "init", "-q")
+    id_, done = act(ledger)
+    assert done.commit == git(inner, "rev-parse", "HEAD").strip()
+    listed = git(inner, "ls-tree", "-r", "--name-only", "HEAD").strip()
+    assert listed == path_of(ledger, id_).relative_to(inner).as_posix()
+    assert git(ledger.root, "rev-list", "--count", "HEAD").strip() == "1"
+
+
+def test_a_linked_worktree(ledger: Ledger, tmp_path: Path) -> None:
+    git(ledger.root, "worktree", "add", "-q", "-b", "second", str(tmp_path / "second"))
+    second = Ledger(tmp_path / "second")
+    (second.root / "staged").write_text("x\n")
+    git(second.root, "add", "staged")
+    _, done = act(second)
+    assert done.commit == git(second.root, "rev-parse", "second").strip()
+    assert git(ledger.root, "rev-list", "--count", "main").strip() == "1"
+    assert status(second) == "A  staged\n"
+    assert status(ledger) == ""
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"core.autocrlf": "true", "core.safecrlf": "true"},
+        {"core.autocrlf": "input", "core.eol": "crlf"},
+        {"commit.gpgsign": "true", "user.signingkey": "0xNOBODY", "gpg.program": "/bin/false"},
+        {"core.fileMode": "false", "core.symlinks": "false", "core.ignorecase": "true"},
+        {"index.version": "4", "core.splitIndex": "true", "core.untrackedCache": "true"},
+        {"core.logAllRefUpdates": "false", "core.compression": "0"},
+        {"core.quotePath": "true", "status.showUntrackedFiles": "no", "color.ui": "always"},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_odd_settings(ledger: Ledger, settings: dict[str, str]) -> None:
+    for name, value in settings.items():
+        git(ledger.root, "config", name, value)
+    git(ledger.root, "update-index", "--refresh")
+    ids = [act(ledger, str(n))[0] for n in range(2)]
+    for id_ in ids:
+        stored = subprocess.run(
+            ["git", "cat-file", "blob", f"HEAD:{place(ledger, id_)}"],
+            cwd=ledger.root,
+            capture_output=True,
+            check=True,
+        )
+        assert stored.stdout == path_of(ledger, id_).read_bytes()
+    assert status(ledger) == ""
+    git(ledger.root, "fsck", "--strict", "--no-dangling")
+
+
+def test_a_sparse_checkout(ledger: Ledger) -> None:
+    root = ledger.root
+    for folder in ("kept", "left out"):
+        (root / folder).mkdir()
+        (root / folder / "file").write_text("x\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "folders")
+    git(root, "sparse-checkout", "set", "--cone", "--sparse-index", "kept")
+    act(ledger)
+    act(ledger, "second")
+    assert status(ledger) == ""
+    assert "left out/file" in git(root, "ls-tree", "-r", "--name-only", "HEAD")
+
+
+def test_a_sha256_repository(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "--object-format=sha256")
+    ledger = Ledger(tmp_path)
+    _, first = act(ledger)
+    _, second = act(ledger, "second")
+    assert len(first.commit or "") == len(second.commit or "") == 64
+    git(tmp_path, "fsck", "--strict", "--no-dangling")
+    assert status(ledger) == ""
+
+
+def test_hooks_that_fail_are_not_run(ledger: Ledger) -> None:
+    hooks = ledger.root / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    for name in ("pre-commit", "commit-msg", "post-commit", "reference-transaction", "post-index-change"):
+        (hooks / name).write_text(f"#!/bin/sh\ntouch '{ledger.root}/ran'\nexit 1\n")
+        (hooks / name).chmod(0o755)
+    assert act(ledger)[1].commit
+    assert not (ledger.root / "ran").exists()
+
+
+def test_a_repository_that_ignores_everything(ledger: Ledger) -> None:
+    (ledger.root / ".git" / "info" / "exclude").write_text("*\n")
+    assert act(ledger)[1].commit
+    assert status(ledger) == ""
+
+
+@pytest.mark.parametrize(
+    ("actor", "author"),
+    [
+        ("Anna <anna@example.org>", "Anna <anna@example.org>"),
+        ("anna@example.org", "anna@example.org <anna@example.org>"),
+        ("operator@example.org", "Operator <operator@example.org>"),
+        ("agent 7", "Operator <operator@example.org>"),
+        ("<x@y>", "x@y <x@y>"),
+        ("nul\0 <a@b>", "Operator <operator@example.org>"),
+        ("evil\nauthor <a@b>", "Operator <operator@example.org>"),
+    ],
+)
+def test_the_author(ledger: Ledger, actor: str, author: str) -> None:
+    id_ = ledger.append(note(actor=actor))
+    assert commit(ledger.root, [id_], "m").commit
+    assert git(ledger.root, "log", "-1", "--format=%an <%ae>|%cn <%ce>").strip("\n") == f"{author}|{author}"
+    git(ledger.root, "fsck", "--strict", "--no-dangling")
+
+
+def test_no_name_or_mail_is_configured(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("HOME", "/nonexistent")
+    id_ = ledger.append(note(actor="root"))
+    assert commit(ledger.root, [id_], "m").commit
+    author = git(ledger.root, "log", "-1", "--format=%an <%ae>").strip()
+    assert author == "knobledger <knobledger@localhost>"
+
+
+def test_the_index_lock_is_held_by_somebody_else(ledger: Ledger) -> None:
+    lock = ledger.root / ".git" / "index.lock"
+    lock.write_bytes(b"")
+    head = git(ledger.root, "rev-parse", "HEAD")
+    id_, done = act(ledger, lock_wait_s=0.1)
+    assert done == Committed(
+        None,
+        "not committed to git (another git command holds the index's lock): the events go into the next commit",
+    )
+    assert lock.exists()
+    assert git(ledger.root, "rev-parse", "HEAD") == head
+    lock.unlink()
+    second, done = act(ledger, "second")
+    assert committed(ledger) == sorted(f"A {place(ledger, one)}" for one in (id_, second))
+
+
+def test_a_lock_that_a_killed_command_of_ours_left(ledger: Ledger) -> None:
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    lock = ledger.root / ".git" / "index.lock"
+    lock.write_text(f"knobledger {socket.gethostname()} {dead.pid}\n")
+    os.utime(lock, (time.time() - 60, time.time() - 60))
+    (ledger.root / ".git" / f"knobledger-index.{dead.pid}.new").write_bytes(b"")
+    assert act(ledger, lock_wait_s=0.1)[1].commit
+    assert not lock.exists()
+    assert list((ledger.root / ".git").glob("knobledger-index*")) == []
+
+
+def test_the_branch_moves_meanwhile(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = repositories.Repository.make_commit
+    moved: list[str] = []
+
+    def slow(self: repositories.Repository, *args: object) -> object:
+        if not moved:
+            git(ledger.root, "commit", "-q", "--allow-empty", "-m", "meanwhile")
+            moved.append(git(ledger.root, "rev-parse", "HEAD").strip())
+        return real(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(repositories.Repository, "make_commit", slow)
+    _, done = act(ledger)
+    assert git(ledger.root, "rev-parse", f"{done.commit}^").strip() == moved[0]
+    assert status(ledger) == ""
+
+
+def test_a_branch_that_can_not_be_moved_leaves_the_index_alone(ledger: Ledger) -> None:
+    _staged_work(ledger.root)
+    before = _own(ledger.root)
+    (ledger.root / ".git" / "refs" / "heads" / "main.lock").write_bytes(b"")
+    _, done = act(ledger)
+    assert done.commit is None
+    assert "cannot lock ref" in done.note
+    assert _own(ledger.root) == before
+    assert git(ledger.root, "ls-files", "ledger") == ""
+    assert not (ledger.root / ".git" / "index.lock").exists()
+    (ledger.root / ".git" / "refs" / "heads" / "main.lock").unlink()
+    assert act(ledger, "second")[1].commit
+
+
+_KILLED = """
+import os, sys
+from pathlib import Path
+from knobledger.ledger import history, repository
+def die(*_): os.kill(os.getpid(), 9)
+setattr(repository.Repository, sys.argv[2], die)
+history.commit(Path(sys.argv[1]), [], "killed")
+"""
+
+
+@pytest.mark.parametrize("step", ["make_commit", "move_branch"])
+def test_a_command_killed_while_committing(ledger: Ledger, step: str) -> None:
+    (ledger.root / "staged").write_text("x\n")
+    git(ledger.root, "add", "staged")
+    id_ = ledger.append(note())
+    killed = subprocess.run([sys.executable, "-c", _KILLED, str(ledger.root), step], check=False)
+    assert killed.returncode == -9
+    lock = ledger.root / ".git" / "index.lock"
+    if lock.exists():
+        os.utime(lock, (time.time() - 60, time.time() - 60))
+    second, done = act(ledger, "second")
+    assert committed(ledger) == sorted(f"A {place(ledger, one)}" for one in (id_, second))
+    assert done.note == "1 event of earlier commands went into this commit too"
+    assert status(ledger) == "A  staged\n"
+    assert list((ledger.root / ".git").glob("knobledger-index*")) == []
+
+
+def test_two_commands_commit_at_once(ledger: Ledger) -> None:
+    code = (
+        "import sys; from pathlib import Path; from knobledger.event import Noted;"
+        "from knobledger.ledger.store import Ledger, now; from knobledger.ledger.history import commit;"
+        "ledger = Ledger(Path(sys.argv[1]));"
+        "[commit(ledger.root, [ledger.append(Noted(at=now(), actor='a', text=str(n)))], 'm')"
+        " for n in range(6)]"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", code, str(ledger.root)]) for _ in range(2)]
+    assert [process.wait() for process in running] == [0, 0]
+    commit(ledger.root, [], "rest")
+    assert status(ledger) == ""
+    assert len(git(ledger.root, "ls-tree", "-r", "--name-only", "HEAD", "ledger").splitlines()) == 12
+    git(ledger.root, "fsck", "--strict", "--no-dangling")
+    assert verify(ledger) == ()
+
+
+def test_no_repository_is_said_once(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    said = "the workspace is not in a git repository: the events are kept in ledger/ alone"
+    assert act(ledger)[1] == Committed(None, said)
+    assert act(ledger, "second")[1] == Committed(None, "")
+    git(tmp_path, "init", "-q")
+    assert act(ledger, "third")[1].note == "2 events of earlier commands went into this commit too"
+
+
+def test_a_bare_repository(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "--bare")
+    assert "no working tree" in act(Ledger(tmp_path))[1].note
+
+
+def test_git_is_not_installed(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(empty))
+        _, done = act(ledger)
+        assert done == Committed(None, "git is not installed: the events are kept in ledger/ alone")
+        code = (
+            "import sys; from pathlib import Path; from knobledger.ledger.history import commit;"
+            "print(commit(Path(sys.argv[1]), [], 'm').commit)"
+        )
+        fresh = subprocess.run(
+            [sys.executable, "-c", code, ledger.root], capture_output=True, text=True, check=True
+        )
+        assert (fresh.stdout, fresh.stderr) == ("None\n", "")
+    assert act(ledger, "second")[1].note == "1 event of earlier commands went into this commit too"
+
+
+def test_a_repository_that_git_distrusts(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    _, done = act(ledger)
+    assert done.commit is None
+    assert "dubious ownership" in done.note
+
+
+def test_a_repository_that_can_not_be_written(ledger: Ledger) -> None:
+    objects = ledger.root / ".git" / "objects"
+    in_the_way = [objects / f"{n:02x}" for n in range(256) if not (objects / f"{n:02x}").exists()]
+    for path in in_the_way:
+        path.write_bytes(b"")
+    head = git(ledger.root, "rev-parse", "HEAD")
+    _, done = act(ledger)
+    assert done.commit is None
+    assert done.note.startswith("not committed to git (can't write to ")
+    assert git(ledger.root, "rev-parse", "HEAD") == head
+    for path in in_the_way:
+        path.unlink()
+    assert act(ledger, "second")[1].commit
+    assert status(ledger) == ""
+
+
+def test_a_damaged_event_is_not_committed(ledger: Ledger) -> None:
+    bad, good = ledger.append(note("bad")), ledger.append(note("good", 1))
+    overwrite(path_of(ledger, bad), b"damaged")
+    path_of(ledger, good).with_name("stray.txt").write_text("stray")
+    assert commit(ledger.root, [bad, good], "m").commit
+    assert committed(ledger) == [f"A {place(ledger, good)}"]
+
+
+def test_a_soft_reset_makes_events_uncommitted_again(ledger: Ledger) -> None:
+    ids = [act(ledger, str(n))[0] for n in range(3)]
+    time.sleep(2.1)  # the folders' stamps are settled, so the cache would trust them
+    act(ledger, "settling")
+    git(ledger.root, "reset", "-q", "--soft", "HEAD~3")
+    _, done = act(ledger, "last")
+    assert done.note == "3 events of earlier commands went into this commit too"
+    assert f"A {place(ledger, ids[2])}" in committed(ledger)
+    assert status(ledger) == ""
+
+
+def test_clones_merge_without_conflict(ledger: Ledger, tmp_path: Path) -> None:
+    act(ledger, "base")
+    git(tmp_path, "clone", "-q", str(ledger.root), "clone")
+    clone = Ledger(tmp_path / "clone")
+    act(ledger, "ours")
+    act(clone, "theirs")
+    git(clone.root, "pull", "-q", "--no-rebase", "--no-edit")
+    assert len(clone.heads()) == 2
+    assert verify(clone) == ()
+    act(clone, "joined")
+    assert len(clone.heads()) == 1
+    assert status(clone) == ""

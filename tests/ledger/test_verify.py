@@ -1,0 +1,298 @@
+"""Each way to tamper with a ledger, and the finding that names it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import rfc8785
+from hypothesis import given
+from hypothesis import strategies as st
+from ledgers import at, change, git, note, overwrite, path_of
+
+from knobledger.event import Applied, Approved, Noted, Planned, Started, encode, id_of
+from knobledger.ledger.days import day_of
+from knobledger.ledger.finding import Finding
+from knobledger.ledger.history import commit
+from knobledger.ledger.snapshots import Snapshots
+from knobledger.ledger.store import Ledger
+from knobledger.ledger.verify import TAIL_NOTE, canonical, verify
+from knobledger.names import EventId
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """Three notes in one line, without git."""
+    ledger = Ledger(tmp_path / "workspace")
+    for n in range(3):
+        ledger.append(note(str(n), n))
+    return ledger
+
+
+@pytest.fixture
+def kept(ledger: Ledger) -> Ledger:
+    """The same in git, each note with a commit of its own."""
+    git(ledger.root, "init", "-q")
+    again = Ledger(ledger.root)
+    commit(ledger.root, ledger.written, "begin")
+    for n in range(3):
+        commit(ledger.root, [again.append(note(f"in git {n}", 10 + n))], str(n))
+    return again
+
+
+def ids(ledger: Ledger) -> list[EventId]:
+    return [stored.id for stored in ledger.events()]
+
+
+def kinds(findings: tuple[Finding, ...]) -> list[tuple[str, str]]:
+    return [(finding.kind, finding.event) for finding in findings]
+
+
+def test_an_untouched_ledger_is_clean(kept: Ledger) -> None:
+    change(kept, 100)
+    Snapshots(kept.root).put(b"content")
+    assert verify(kept) == ()
+    assert verify(Ledger(kept.root / "nowhere")) == ()
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_edited(ledger: Ledger, which: int) -> None:
+    id_ = ids(ledger)[which]
+    path = path_of(ledger, id_)
+    overwrite(path, path.read_bytes().replace(b"anna", b"emma"))
+    [finding] = verify(ledger)
+    assert (finding.kind, finding.event) == ("edited", id_)
+    assert id_[:8] in finding.message
+    assert not finding.warning
+
+
+@pytest.mark.parametrize("left", [0, 1, 50, -1])
+def test_cut_short(ledger: Ledger, left: int) -> None:
+    id_ = ids(ledger)[1]
+    overwrite(path_of(ledger, id_), path_of(ledger, id_).read_bytes()[:left])
+    found = verify(ledger)
+    assert ("edited", id_) in kinds(found)
+    assert "cut short" in found[0].message
+
+
+def test_deleted(ledger: Ledger) -> None:
+    id_ = ids(ledger)[1]
+    path_of(ledger, id_).unlink()
+    [finding] = verify(ledger)
+    assert (finding.kind, finding.event) == ("missing", id_)
+    assert ids(ledger)[-1][:8] in finding.message
+
+
+def test_a_deleted_tail_can_not_be_seen_without_git(ledger: Ledger) -> None:
+    path_of(ledger, ids(ledger)[-1]).unlink()
+    assert verify(ledger) == ()
+    assert "cut-off tail" in TAIL_NOTE
+
+
+def test_renamed_to_another_id(ledger: Ledger) -> None:
+    id_ = ids(ledger)[0]
+    path = path_of(ledger, id_)
+    path.rename(path.with_name("0" * 64 + ".json"))
+    found = verify(ledger)
+    assert ("misnamed", id_) in kinds(found)
+    assert ("missing", id_) in kinds(found)
+
+
+@pytest.mark.parametrize(
+    "name", ["event.json", "x" * 64 + ".json", "{id}.JSON", "{id}.json~", "{short}.json"]
+)
+def test_renamed_to_something_else(ledger: Ledger, name: str) -> None:
+    id_ = ids(ledger)[0]
+    path = path_of(ledger, id_)
+    path.rename(path.with_name(name.format(id=id_, short=id_[:8])))
+    assert ("misnamed", id_) in kinds(verify(ledger))
+
+
+@pytest.mark.parametrize("folder", ["2026/12/01", "2026/11", "", "2026/11/30/deeper"])
+def test_in_the_wrong_folder(ledger: Ledger, folder: str) -> None:
+    id_ = ids(ledger)[1]
+    path = path_of(ledger, id_)
+    (ledger.folder / folder).mkdir(parents=True, exist_ok=True)
+    path.rename(ledger.folder / folder / path.name)
+    [finding] = verify(ledger)
+    assert (finding.kind, finding.event) == ("misplaced", id_)
+    assert "2026/11/30" in finding.message
+
+
+@pytest.mark.parametrize(
+    "spell",
+    [
+        lambda raw: json.dumps(raw),
+        lambda raw: json.dumps(raw, sort_keys=True, separators=(",", ":")) + "\n",
+        lambda raw: json.dumps({**raw, "big": 2**60}, sort_keys=True, separators=(",", ":")),
+        lambda raw: json.dumps({**raw, "one": 1.0}, sort_keys=True, separators=(",", ":")),
+        lambda raw: json.dumps({**raw, "text": "é"}, sort_keys=True, separators=(",", ":")),
+        lambda raw: json.dumps({**raw, "z": float("nan")}, sort_keys=True, separators=(",", ":")),
+        lambda raw: json.dumps(raw, sort_keys=True, separators=(",", ":"))[:-1] + ',"zone":"UTC"}',
+    ],
+    ids=["spaces", "newline", "big", "float", "escaped", "nan", "twice"],
+)
+def test_not_canonical(ledger: Ledger, spell: Callable[[object], str]) -> None:
+    raw = json.loads(encode(note("odd", 10).model_copy(update={"parents": ledger.heads()})))
+    content = spell(raw).encode()
+    ledger.path(id_of(content), day_of(at())).write_bytes(content)
+    assert kinds(verify(ledger)) == [("not canonical", id_of(content))]
+
+
+@pytest.mark.parametrize(
+    "content", [b"{}", b"hello", b"[" * 100_000, b'{"kind":"noted","at":"x","actor":"a","text":"t"}']
+)
+def test_right_bytes_that_are_no_event(ledger: Ledger, content: bytes) -> None:
+    (ledger.folder / "2026/11/30" / f"{id_of(content)}.json").write_bytes(content)
+    assert kinds(verify(ledger)) == [("unreadable", id_of(content))]
+
+
+def test_strays(ledger: Ledger, tmp_path: Path) -> None:
+    (ledger.folder / "README").write_text("hello")
+    (ledger.folder / "2026/11/30/.hidden").write_text("hello")
+    (ledger.folder / "2026/link.json").symlink_to(tmp_path)
+    (ledger.folder / "2026/dangling").symlink_to("nowhere")
+    assert kinds(verify(ledger)) == [
+        ("stray", "2026/11/30/.hidden"),
+        ("stray", "2026/dangling"),
+        ("stray", "2026/link.json"),
+        ("stray", "README"),
+    ]
+
+
+def test_references(ledger: Ledger) -> None:
+    nobody = EventId("0" * 64)
+    first = ids(ledger)[0]
+    plan = ledger.append(Approved(at=at(10), actor="a", plan=nobody, source="flag"))
+    wrong = ledger.append(Approved(at=at(11), actor="a", plan=first, source="flag"))
+    about = ledger.append(Noted(at=at(12), actor="a", text="t", about=EventId("1" * 64)))
+    found = verify(ledger)
+    assert kinds(found) == [("missing", nobody), ("missing", "1" * 64), ("wrong reference", wrong)]
+    assert plan[:8] in found[0].message
+    assert about[:8] in found[1].message
+
+
+def test_a_deleted_plan_or_attempt(ledger: Ledger) -> None:
+    made = change(ledger, 10)
+    for id_, field in ((made[0], "plan"), (made[2], "attempt")):
+        content = ledger.content(id_)
+        path = path_of(ledger, id_)
+        path.unlink()
+        [finding] = verify(ledger)
+        assert (finding.kind, finding.event) == ("missing", id_)
+        assert field in finding.message
+        path.write_bytes(content)
+    assert isinstance(ledger.get(made[0]).event, Planned)
+    assert isinstance(ledger.get(made[2]).event, Started)
+    assert isinstance(ledger.get(made[3]).event, Applied)
+
+
+def test_a_parent_later_than_its_child_is_a_warning(ledger: Ledger) -> None:
+    # the newest is of minute 2; seconds may cross between two commands at once
+    ledger.append(note("a little earlier", 1.5))
+    early = ledger.append(note("the clock went back", -60))
+    [finding] = verify(ledger)
+    assert (finding.kind, finding.event) == ("clock", early)
+    assert finding.warning
+
+
+def test_a_snapshot(ledger: Ledger) -> None:
+    snapshots = Snapshots(ledger.root)
+    digest = snapshots.put(b"content")
+    (snapshots.folder / digest[:2] / digest).write_bytes(b"tampered")
+    assert kinds(verify(ledger)) == [("snapshot", digest)]
+
+
+def test_committed_and_gone_or_different(kept: Ledger) -> None:
+    first, *_, last = ids(kept)
+    path_of(kept, last).unlink()
+    overwrite(path_of(kept, first), b"{}")
+    found = verify(kept)
+    assert {("missing", last), ("edited", first)} == set(kinds(found))
+    mend = next(finding.message for finding in found if finding.kind == "missing")
+    argv = mend.partition("`git ")[2].partition("`")[0]
+    git(kept.root, *argv.split())
+    assert ("missing", last) not in kinds(verify(kept))
+
+
+def test_a_commit_that_deletes_an_event(kept: Ledger) -> None:
+    last = ids(kept)[-1]
+    git(kept.root, "rm", "-q", path_of(kept, last).relative_to(kept.root).as_posix())
+    git(kept.root, "commit", "-qm", "tidy up")
+    [finding] = verify(kept)
+    assert (finding.kind, finding.event) == ("deleted in git", last)
+    assert git(kept.root, "rev-parse", "--short=8", "HEAD").strip() in finding.message
+
+
+def test_a_commit_that_edits_an_event_and_one_that_puts_it_back(kept: Ledger) -> None:
+    id_ = ids(kept)[1]
+    path = path_of(kept, id_)
+    content = path.read_bytes()
+    overwrite(path, content.replace(b"anna", b"emma"))
+    git(kept.root, "commit", "-qam", "edit")
+    assert ("rewritten in git", id_) in kinds(verify(kept))
+    overwrite(path, content)
+    git(kept.root, "commit", "-qam", "and back")
+    assert kinds(verify(kept)) == [("rewritten in git", id_)] * 2
+
+
+def test_a_merge_that_drops_an_event(kept: Ledger) -> None:
+    root = kept.root
+    git(root, "switch", "-qc", "other")
+    dropped = kept.append(note("on the other branch", 50))
+    commit(root, [dropped], "other")
+    git(root, "switch", "-q", "main")
+    ours = kept.append(note("ours", 51))
+    commit(root, [ours], "ours")
+    git(root, "merge", "-q", "-s", "ours", "-m", "drop theirs", "other")
+    assert ("deleted in git", dropped) in kinds(verify(kept))
+
+
+def test_a_plain_merge_is_clean(kept: Ledger) -> None:
+    root = kept.root
+    git(root, "switch", "-qc", "other")
+    commit(root, [kept.append(note("on the other branch", 50))], "other")
+    git(root, "switch", "-q", "main")
+    commit(root, [Ledger(root).append(note("ours", 51))], "ours")
+    git(root, "merge", "-q", "-m", "both", "other")
+    assert verify(kept) == ()
+
+
+def test_a_history_that_no_longer_holds_the_last_commit(kept: Ledger) -> None:
+    git(kept.root, "commit", "-q", "--amend", "-m", "another text")
+    [finding] = verify(kept)
+    assert finding.kind == "other history"
+    assert finding.warning
+
+
+def test_git_is_asked_about_the_workspaces_own_folder_only(kept: Ledger) -> None:
+    inner = Ledger(kept.root / "team [x]" / "*")
+    inner.root.mkdir(parents=True)
+    commit(inner.root, [inner.append(note("inner"))], "inner")
+    path_of(kept, ids(kept)[-1]).unlink()
+    git(kept.root, "commit", "-qam", "delete outside")
+    assert verify(inner) == ()
+    assert [kind for kind, _ in kinds(verify(kept))] == ["deleted in git"]
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(max_size=5), _JSON, max_size=4), st.booleans())
+def test_the_quick_test_of_canonical_form_agrees_with_rfc8785(
+    raw: dict[str, object], ascii_only: bool
+) -> None:
+    written = json.dumps(raw, sort_keys=True, separators=(",", ":"), ensure_ascii=ascii_only)
+    content = written.encode("utf-8", "replace")
+    read = json.loads(content)
+    try:
+        expected = rfc8785.dumps(read) == content
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError):
+        expected = False
+    assert canonical(read, content) == expected
