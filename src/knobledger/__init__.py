@@ -1,0 +1,1 @@
+"""knobledger: a ledger for the knobs of remote model servers."""

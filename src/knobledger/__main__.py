@@ -1,0 +1,5 @@
+"""`python -m knobledger` is `knob`."""
+
+from knobledger.cli.main import main
+
+main()

@@ -1,0 +1,287 @@
+"""The attempt: `started` in the ledger, one transaction on the host, the outcome in the ledger.
+
+A crash at any point leaves either nothing or an attempt in doubt, which `settle` decides by
+comparing the live file's digest with the plan's base and result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import PurePosixPath
+
+from knobledger.drafting import Desk
+from knobledger.errors import (
+    Drifted,
+    Interrupted,
+    KnobError,
+    KnobRefused,
+    NotApproved,
+    NotWritten,
+    PlanSpent,
+    Refused,
+    RolledBack,
+    StateUnknown,
+    Unreachable,
+)
+from knobledger.event import Applied, Failed, Planned, Settled, Started
+from knobledger.event import RolledBack as RolledBackEvent
+from knobledger.hosts.config import Target
+from knobledger.hosts.host import Check, Host, RemoteFile, Transaction
+from knobledger.knobs import Dialect, Reading, Request, edit
+from knobledger.names import EventId, HostPath, digest_of, short
+from knobledger.plan import PlannedFile
+from knobledger.quoting import command_line
+from knobledger.receipt import GrepLine, Receipt
+from knobledger.state import Attempt, Plan, PlanStatus
+
+Connect = Callable[[], Host]
+"""a fresh connection to the same host, for the look after a lost answer"""
+
+_CHECKS: dict[Dialect, Check] = {
+    Dialect.BASH: "bash",
+    Dialect.SH: "sh",
+    Dialect.ENV: "sh",
+    Dialect.UNIT: "unit",
+}
+
+
+def ready(desk: Desk, plan: Plan) -> None:
+    """Raises `PlanSpent` or `NotApproved` unless the plan may be applied now."""
+    status: PlanStatus = plan.status(desk.author.now())
+    name = short(plan.id)
+    match status:
+        case "approved":
+            return
+        case "open":
+            raise NotApproved(
+                f"plan {name} has no go-ahead yet", hint=f"see `knob show {name}`, then `knob approve {name}`"
+            )
+        case "rejected":
+            by = plan.rejected[1].actor if plan.rejected else ""
+            raise PlanSpent(f"plan {name} was rejected by {by}", hint="make a new plan")
+        case "expired":
+            raise PlanSpent(f"plan {name} expired at {plan.planned.expires}", hint="make a new plan")
+        case "used":
+            raise PlanSpent(
+                f"plan {name} was used already", hint=f"see `knob show {name}`; a plan is good for one use"
+            )
+        case "in doubt":
+            raise PlanSpent(
+                f"plan {name} has an attempt whose outcome is not known", hint="first `knob recover`"
+            )
+
+
+def attempt(desk: Desk, plan: Plan, target: Target, host: Host, reconnect: Connect) -> Applied | Settled:
+    """Applies a plan to one of its targets.
+
+    The outcome is in the ledger when this returns or raises; `Settled` is a success whose receipt was lost
+    on the way, proven by a second look. Raises `Drifted`, `Busy`, `NotWritten`,
+    `RolledBack`, `StateUnknown`, `Refused`, `Interrupted`.
+    """
+    planned = plan.planned
+    file = plan.file_of(target.name)
+    if file is None:
+        raise Refused(f"plan {short(plan.id)} does not touch {target.name!r}")
+    content = _content(desk, planned, file, target, host)
+    if file.backup and not file.clean:
+        _prove_backup(host, file)
+    transaction = _transaction(desk, plan, file, target, content)
+    started = Started(
+        **desk.author.signs(), plan=plan.id, target=target.name, base=file.base, result=file.result
+    )
+    id_ = desk.write(started)
+    try:
+        receipt = host.replace(transaction)
+    except StateUnknown as lost:
+        return _after_loss(desk, plan, desk.state.attempts[id_], target, reconnect, lost)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"interrupted while {short(plan.id)} was being applied to {target.name}; the live file is exactly the "
+            "old or exactly the new one",
+            hint="`knob recover` looks which, and records it",
+            change=plan.id,
+        ) from None
+    except KnobError as error:
+        _record_failure(desk, plan, id_, target, error)
+        error.values.setdefault("change", plan.id)
+        raise
+    applied = Applied(
+        **desk.author.signs(),
+        plan=plan.id,
+        attempt=id_,
+        target=target.name,
+        receipt=_masked(desk, receipt, content, target),
+    )
+    desk.write(applied)
+    return applied
+
+
+def settle(desk: Desk, attempt: Attempt, target: Target, host: Host) -> Settled:
+    """Decides an attempt in doubt by a fresh read, and records it. Changes nothing on the host."""
+    started = attempt.started
+    remote = host.read(target.path)
+    if remote.digest == started.result:
+        outcome = "applied"
+    elif remote.digest == started.base:
+        outcome = "unchanged"
+    else:
+        outcome = "overwritten"
+    settled = Settled.model_validate(
+        {
+            **desk.author.signs(),
+            "plan": started.plan,
+            "attempt": attempt.id,
+            "target": started.target,
+            "outcome": outcome,
+            "digest": remote.digest,
+            "manifest": remote.manifest,
+            "backup": _backup_beside(host, target, started, remote),
+        }
+    )
+    desk.write(settled)
+    return settled
+
+
+def _backup_beside(host: Host, target: Target, started: Started, remote: RemoteFile) -> HostPath | None:
+    found = [
+        item.path for item in host.backups(target.path, target.backup_dir) if item.digest == started.base
+    ]
+    return found[-1] if found and remote.digest != started.base else None
+
+
+def _content(desk: Desk, planned: Planned, file: PlannedFile, target: Target, host: Host) -> bytes:
+    """The bytes that the plan was made for: its snapshot, or the same edits made again on the live file."""
+    content = desk.snapshots.get(file.result)
+    if content is not None:
+        return content
+    live = host.read(target.path)
+    if live.digest != file.base:
+        raise Drifted(
+            f"{target.name} is not what the plan was made for: its digest is {short(live.digest)}, the plan's "
+            f"base is {short(file.base)}; nothing was written",
+            hint="make a new plan",
+            expected=file.base,
+            found=live.digest,
+        )
+    content = _rebuilt(desk, planned, file, target, host, live)
+    if content is None or digest_of(content) != file.result:
+        raise Refused(
+            f"the bytes of this plan for {target.name} can't be rebuilt here",
+            hint="apply it in the workspace that made it, or make a new plan here",
+        )
+    desk.snapshots.put(content)
+    return content
+
+
+def _rebuilt(
+    desk: Desk, planned: Planned, file: PlannedFile, target: Target, host: Host, live: RemoteFile
+) -> bytes | None:
+    if file.backup and file.clean:
+        return host.read(file.backup).content
+    if not planned.asks or any(ask.secret for ask in planned.asks):
+        return None
+    try:
+        edited = edit(
+            Reading.of(live.content, target.dialect),
+            [Request(ask.name, ask.value) for ask in planned.asks],
+            add=planned.add,
+            line=planned.line,
+            force=planned.force,
+            check=desk.syntax,
+        )
+    except KnobRefused:
+        return None
+    return edited.content
+
+
+def _prove_backup(host: Host, file: PlannedFile) -> None:
+    """One flipped byte in the backup that an undo rests on stops it before anything is written."""
+    assert file.backup is not None
+    digest = host.read(file.backup).digest
+    if digest != file.backup_digest:
+        raise NotWritten(
+            f"backup {file.backup!r} is damaged: its digest is {short(digest)}, recorded is "
+            f"{short(file.backup_digest or '')}; nothing was written",
+            hint="make a new plan: it will take the bytes from a snapshot",
+        )
+
+
+def _transaction(desk: Desk, plan: Plan, file: PlannedFile, target: Target, content: bytes) -> Transaction:
+    name = PurePosixPath(target.path).name
+    now = desk.author.now()
+    word = plan.planned.label or f"{now:%Y%m%dT%H%M%SZ}-{short(plan.id)}"
+    who = desk.author
+    return Transaction(
+        path=target.path,
+        content=content,
+        base=file.base,
+        result=file.result,
+        backup_dir=target.backup_dir,
+        backup_name=f"{name}.{word}.bak",
+        holder=f"{who.actor} (plan {short(plan.id)}) since {now:%Y-%m-%d %H:%M:%S}Z",
+        check=_CHECKS.get(Dialect(file.dialect), "none"),
+        grep=tuple(name for name in file.lines if name.encode() in content),
+        gone=tuple(name for name in file.lines if name.encode() not in content),
+        matches=file.backup if file.clean else None,
+        in_place=plan.planned.in_place,
+    )
+
+
+def _masked(desk: Desk, receipt: Receipt, content: bytes, target: Target) -> Receipt:
+    """A receipt without secrets: its `grep` lines are taken from the masked text, by line number."""
+    lines = desk.masker.content(Reading.of(content, target.dialect)).split(b"\n")
+    grep = tuple(
+        GrepLine(
+            line=item.line,
+            text=lines[item.line - 1].decode("utf-8", "surrogateescape").removesuffix("\r")
+            if item.line <= len(lines)
+            else desk.masker.text(item.text),
+        )
+        for item in receipt.grep
+    )
+    steps = tuple(step.model_copy(update={"detail": desk.masker.text(step.detail)}) for step in receipt.steps)
+    return receipt.model_copy(update={"grep": grep, "steps": steps})
+
+
+def _record_failure(desk: Desk, plan: Plan, attempt_id: EventId, target: Target, error: KnobError) -> None:
+    facts = {**desk.author.signs(), "plan": plan.id, "attempt": attempt_id, "target": target.name}
+    reason = desk.masker.text(error.message)
+    if isinstance(error, RolledBack):
+        desk.write(RolledBackEvent(**facts, reason=reason))
+    else:
+        desk.write(Failed(**facts, outcome="unchanged", error=error.kind, reason=reason))
+
+
+def _after_loss(
+    desk: Desk, plan: Plan, attempt: Attempt, target: Target, reconnect: Connect, lost: StateUnknown
+) -> Settled:
+    """The answer was lost: look again over a fresh connection, and say only what was seen there."""
+    try:
+        settled = settle(desk, attempt, target, reconnect())
+    except (Unreachable, StateUnknown, Refused) as second:
+        facts = {**desk.author.signs(), "plan": plan.id, "attempt": attempt.id, "target": target.name}
+        desk.write(Failed(**facts, outcome="unknown", error=lost.kind, reason=desk.masker.text(lost.message)))
+        raise StateUnknown(
+            f"{lost.message}; a second look failed too: {second.message}",
+            hint=f"when {target.host} can be reached again: `knob recover`; by hand: "
+            f"`{command_line(('sha256sum', target.path))}` is {short(attempt.started.base)}... if nothing was "
+            f"changed, {short(attempt.started.result)}... if the change is in",
+            change=plan.id,
+            commands=[command_line(("sha256sum", target.path))],
+        ) from lost
+    match settled.outcome:
+        case "unchanged":
+            raise NotWritten(
+                f"{lost.message}; a fresh look shows that {target.name} is as before",
+                hint="make a new plan and try again",
+                change=plan.id,
+            ) from lost
+        case "applied":
+            return settled
+        case "overwritten":
+            raise StateUnknown(
+                f"{lost.message}; a fresh look shows bytes that are neither those before nor those planned",
+                hint=f"see `knob diff {target.name}`; the backup is at {settled.backup or 'a place not known'}",
+                change=plan.id,
+                commands=[command_line(("sha256sum", target.path))],
+            ) from lost

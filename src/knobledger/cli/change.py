@@ -1,0 +1,319 @@
+"""Commands that change something: each makes a plan, asks, applies it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from knobledger.cli.session import session
+from knobledger.errors import NotApproved, Refused, Usage
+
+if TYPE_CHECKING:
+    from knobledger.drafting import Options
+    from knobledger.knobs import Request
+    from knobledger.report.plans import NothingToDo, PlanReport
+    from knobledger.workspace import Workspace
+
+Target = Annotated[
+    str, typer.Argument(metavar="TARGET", help="HOST/SERVICE, or HOST/SERVICE:NAME for another file of it.")
+]
+Change = Annotated[
+    str,
+    typer.Argument(
+        metavar="CHANGE", help="An id or a prefix of it; @ is the newest change, @- the one before."
+    ),
+]
+PlanId = Annotated[str, typer.Argument(metavar="PLAN", help="A plan's id, or a prefix of it.")]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, kept in the ledger.")]
+For = Annotated[
+    list[str] | None,
+    typer.Option("--for", metavar="HYPOTHESIS", help="The hypothesis it is made under; may repeat."),
+]
+Purpose = Annotated[
+    Literal["perf", "fix", "mitigation", "other"], typer.Option("--kind", help="What the change is for.")
+]
+Label = Annotated[
+    str, typer.Option("--label", metavar="WORD", help="A word for the backup's name: FILE.WORD.bak.")
+]
+InPlace = Annotated[
+    bool,
+    typer.Option("--in-place", help="Write into the file where a rename can't work (bind mount, hard link)."),
+]
+PlanOnly = Annotated[bool, typer.Option("--plan", help="Only plan; nothing on the host is changed.")]
+GoAhead = Annotated[bool, typer.Option("--go-ahead", help="This is the go-ahead: apply without asking.")]
+Add = Annotated[bool, typer.Option("--add", help="Put the knob in where the file does not have it.")]
+Line = Annotated[
+    int | None, typer.Option("--line", metavar="N", help="The occurrence on this line is meant.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace a dynamic or conditional value, too.")]
+
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_FLAG_NAME = re.compile(r"--?[A-Za-z0-9][^\s=]*")
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", re.ASCII)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands in the order of the help."""
+    app.command("set")(set_)
+    for command in (unset, edit, revert, restore, plans, approve, reject, apply):
+        app.command()(command)
+
+
+def set_(
+    target: Target,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME=VALUE...", help="Knobs and their values; flags after `--`."),
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="The same, also for flags: --set=--flag=8."),
+    ] = None,
+    unsets: Annotated[
+        list[str] | None, typer.Option("--unset", metavar="NAME", help="Take a knob out; may repeat.")
+    ] = None,
+    add: Add = False,
+    line: Line = None,
+    force: Force = False,
+    why: Why = "",
+    hypotheses: For = None,
+    kind: Purpose = "other",
+    label: Label = "",
+    in_place: InPlace = False,
+    plan: PlanOnly = False,
+    go_ahead: GoAhead = False,
+) -> int:
+    """Give knobs of a target new values."""
+    requests = [assignment(text) for text in (*(assignments or ()), *(sets or ()))] + [
+        removal(text) for text in unsets or ()
+    ]
+    options = _options(why, hypotheses, kind, label, in_place, add=add, line=line, force=force)
+    with session.workspace() as workspace:
+        return _carry_out(workspace, workspace.set([target], requests, options), plan, go_ahead)
+
+
+def unset(
+    target: Target,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME...", help="Knobs; flags after `--`.")
+    ] = None,
+    unsets: Annotated[
+        list[str] | None,
+        typer.Option("--unset", metavar="NAME", help="The same, also for flags: --unset=--flag."),
+    ] = None,
+    line: Line = None,
+    force: Force = False,
+    why: Why = "",
+    hypotheses: For = None,
+    kind: Purpose = "other",
+    label: Label = "",
+    in_place: InPlace = False,
+    plan: PlanOnly = False,
+    go_ahead: GoAhead = False,
+) -> int:
+    """Take knobs of a target out."""
+    requests = [removal(text) for text in (*(names or ()), *(unsets or ()))]
+    options = _options(why, hypotheses, kind, label, in_place, line=line, force=force)
+    with session.workspace() as workspace:
+        return _carry_out(workspace, workspace.set([target], requests, options), plan, go_ahead)
+
+
+def edit(
+    target: Target,
+    why: Why = "",
+    hypotheses: For = None,
+    kind: Purpose = "other",
+    label: Label = "",
+    in_place: InPlace = False,
+    plan: PlanOnly = False,
+    go_ahead: GoAhead = False,
+) -> int:
+    """Open a copy of a target in $EDITOR, and plan what was made of it."""
+    options = _options(why, hypotheses, kind, label, in_place)
+    with session.workspace() as workspace:
+        return _carry_out(workspace, workspace.edit(target, _editor, options), plan, go_ahead)
+
+
+def revert(
+    change: Change,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Bring the whole backup back, dropping later edits.")
+    ] = False,
+    why: Why = "",
+    hypotheses: For = None,
+    kind: Purpose = "other",
+    label: Label = "",
+    in_place: InPlace = False,
+    plan: PlanOnly = False,
+    go_ahead: GoAhead = False,
+) -> int:
+    """Undo one change, keeping all later ones."""
+    options = _options(why, hypotheses, kind, label, in_place, exact=exact)
+    with session.workspace() as workspace:
+        return _carry_out(workspace, workspace.revert(change, options), plan, go_ahead)
+
+
+def restore(
+    change: Annotated[
+        str,
+        typer.Argument(
+            metavar="CHANGE", help="The revert, or the change that it took back, or a backup's name."
+        ),
+    ],
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Bring the whole backup back, dropping later edits.")
+    ] = False,
+    why: Why = "",
+    hypotheses: For = None,
+    kind: Purpose = "other",
+    label: Label = "",
+    in_place: InPlace = False,
+    plan: PlanOnly = False,
+    go_ahead: GoAhead = False,
+) -> int:
+    """Undo a revert: bring back what it took away, with a proof."""
+    options = _options(why, hypotheses, kind, label, in_place, exact=exact)
+    with session.workspace() as workspace:
+        return _carry_out(workspace, workspace.restore(change, options), plan, go_ahead)
+
+
+def plans() -> int:
+    """List the plans that wait for a go-ahead or for being applied."""
+    with session.workspace() as workspace:
+        return session.show(workspace.plans())
+
+
+def approve(plan: PlanId) -> int:
+    """Give one plan the go-ahead; `apply` then carries it out."""
+    source = "confirm at a terminal" if session.can_ask else "no terminal"
+    with session.workspace() as workspace:
+        return session.show(workspace.approve(plan, source))
+
+
+def reject(plan: PlanId, why: Why = "") -> int:
+    """Turn a plan down, for good."""
+    with session.workspace() as workspace:
+        return session.show(workspace.reject(plan, why))
+
+
+def apply(plan: PlanId) -> int:
+    """Carry out an approved plan, once, on exactly the bytes it was made for."""
+    with session.workspace() as workspace:
+        return session.show(workspace.apply(plan))
+
+
+def assignment(text: str) -> Request:
+    """`NAME=VALUE` or `--flag=VALUE`; a flag without `=` is a bare one. Raises `Usage`."""
+    from knobledger.knobs import Request
+
+    name, equals, value = text.partition("=")
+    if not equals and not name.startswith("-"):
+        raise Usage(f"{text!r} has no '='", hint=f"`{name}=VALUE`, or to take it out: `--unset {name}`")
+    return Request(_name(name), value)
+
+
+def removal(text: str) -> Request:
+    """The name of a knob that is to go. Raises `Usage`."""
+    from knobledger.knobs import Request
+
+    return Request(_name(text), None)
+
+
+def _name(name: str) -> str:
+    if not (_FLAG_NAME if name.startswith("-") else _ENV_NAME).fullmatch(name):
+        raise Usage(
+            f"{name!r} is no name of a knob",
+            hint="a variable such as `NCCL_DEBUG`, or a flag such as `--port`",
+        )
+    return name
+
+
+def _options(
+    why: str,
+    hypotheses: list[str] | None,
+    kind: Literal["perf", "fix", "mitigation", "other"],
+    label: str,
+    in_place: bool,
+    *,
+    add: bool = False,
+    line: int | None = None,
+    force: bool = False,
+    exact: bool = False,
+) -> Options:
+    from knobledger.drafting import Options
+
+    if label and not _LABEL.fullmatch(label):
+        raise Usage(
+            f"label {label!r} can't be part of a file's name", hint="letters, digits, `_`, `.`, `+`, `-`"
+        )
+    return Options(
+        add=add,
+        line=line,
+        force=force,
+        in_place=in_place,
+        exact=exact,
+        why=why,
+        hypotheses=tuple(hypotheses or ()),
+        purpose=kind,
+        label=label,
+    )
+
+
+def _carry_out(
+    workspace: Workspace, report: PlanReport | NothingToDo, plan_only: bool, go_ahead: bool
+) -> int:
+    from knobledger.report.plans import NothingToDo
+
+    if isinstance(report, NothingToDo) or plan_only:
+        return session.show(report)
+    name = report.id[:8]
+    if go_ahead:
+        source = "flag"
+    elif session.can_ask:
+        session.preview(report)
+        source = "confirm at a terminal"
+        if not typer.confirm("Go ahead?", default=False, err=True):
+            raise NotApproved(
+                "not applied: no go-ahead was given",
+                hint=f"the plan stays open: `knob approve {name}`, `knob reject {name}`",
+            )
+    else:
+        if not session.json:
+            session.show(report)
+        raise NotApproved(
+            f"not applied: plan {name} waits for a go-ahead, and there is no terminal to ask at",
+            hint=f"`knob approve {name}`, then `knob apply {name}`",
+            plan=report.id,
+            **({"report": report.to_json()} if session.json else {}),
+        )
+    workspace.approve(report.id, source)
+    return session.show(workspace.apply(report.id))
+
+
+def _editor(content: bytes, name: str) -> bytes:
+    """Lets a person edit a private copy; raises `Refused` if the editor fails."""
+    import os
+    import shlex
+    import subprocess
+    import tempfile
+
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="knob-edit-") as folder:
+        copy = Path(folder) / name
+        copy.write_bytes(content)
+        copy.chmod(0o600)
+        try:
+            done = subprocess.run([*shlex.split(command), os.fspath(copy)], check=False, stdin=sys.stdin)
+        except OSError as error:
+            raise Refused(
+                f"the editor {command!r} can't be started: {error.strerror}", hint="set $EDITOR"
+            ) from error
+        if done.returncode:
+            raise Refused(
+                f"the editor {command!r} ended with exit code {done.returncode}; nothing was planned"
+            )
+        return copy.read_bytes()

@@ -1,0 +1,165 @@
+"""The entry point, and the one place that turns errors into output and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from knobledger.cli import change, look, upkeep
+from knobledger.cli.session import session
+from knobledger.errors import Bug, Interrupted, KnobError, Usage
+
+app = typer.Typer(
+    name="knob",
+    help="A ledger for the knobs of remote model servers: verified changes, reverts with a reason, restores with a proof.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="--json may stand anywhere: one JSON document on stdout, errors too. Exit codes: docs/cli.md.",
+)
+change.register(app)
+look.register(app)
+upkeep.register(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"knobledger {version('knobledger')}")
+        raise typer.Exit
+
+
+@app.callback()
+def begin(
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "-C", metavar="DIR", help="The workspace. Default: $KNOBLEDGER_WORKSPACE, else upwards."
+        ),
+    ] = None,
+    on_behalf_of: Annotated[
+        str,
+        typer.Option(
+            "--on-behalf-of", metavar="NAME", help="The one who asked for it, if not the one who types."
+        ),
+    ] = "",
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Sets what every command shares."""
+    del version  # its callback has done the work
+    session.directory = directory
+    session.on_behalf_of = on_behalf_of
+
+
+_USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+"""click's own root of usage errors, which typer carries inside and does not name"""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Runs one command and exits with its code."""
+    sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
+
+
+def run(argv: list[str]) -> int:
+    """Runs one command; its exit code."""
+    argv = _take_json(argv)
+    try:
+        result = app(argv, prog_name="knob", standalone_mode=False)
+    except KnobError as error:
+        return _report(error)
+    except (KeyboardInterrupt, typer.Abort):
+        return _report(
+            Interrupted("interrupted", hint="`knob recover` looks whether anything was left half done")
+        )
+    except _USAGE_ERROR as error:
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        return _report(Usage(_lowered(message), hint=_help_hint(error)))
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the reader of the pipe is gone
+        return 0
+    except Exception as error:
+        if os.environ.get("KNOBLEDGER_TRACEBACK"):
+            raise
+        return _report(
+            Bug(
+                f"a bug in knobledger: {type(error).__name__}: {error}",
+                hint="KNOBLEDGER_TRACEBACK=1 shows where; `knob recover` settles what was under way",
+            )
+        )
+    return result if isinstance(result, int) else 0
+
+
+def _take_json(argv: list[str]) -> list[str]:
+    """`--json` may stand anywhere before a `--`."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    session.json = "--json" in argv[:end]
+    return [word for word in argv[:end] if word != "--json"] + argv[end:]
+
+
+def _report(error: KnobError) -> int:
+    if session.json:
+        body = {"kind": error.kind, "message": error.message, "hint": error.hint, **error.values}
+        print(json.dumps({"error": body}, ensure_ascii=True, default=str))
+    else:
+        print(f"knob: {_printable(error.message)}", file=sys.stderr)
+        for line in error_details(error):
+            print(f"  {_printable(line)}", file=sys.stderr)
+        if error.hint:
+            print(f"hint: {_printable(error.hint)}", file=sys.stderr)
+    return error.exit_code
+
+
+def error_details(error: KnobError) -> list[str]:
+    """The facts that a person needs beside the message: occurrences, the two sides of a conflict, commands."""
+    lines = []
+    for item in _dicts(error, "occurrences"):
+        lines.append(f"line {item.get('line')}: {str(item.get('text', '')).strip()}   ({item.get('reason')})")
+    for side in _dicts(error, "sides"):
+        for name, title in (
+            ("live", "live now"),
+            ("change", "as the change left it"),
+            ("wanted", "wanted back"),
+        ):
+            lines.append(f"line {side.get('line')}, {title}:")
+            lines += [f"    {text}" for text in side.get(name, ())] or ["    (nothing)"]
+    for item in _dicts(error, "later_edits"):
+        by = (
+            f"{str(item['change'])[:8]} by {item['actor']}"
+            if item.get("change") and item.get("actor")
+            else "by hand"
+        )
+        lines.append(f"later edit: {item['sign']}{item['text']}   ({by})")
+    commands = error.values.get("commands")
+    if isinstance(commands, (list, tuple)):
+        lines += [f"$ {command}" for command in commands]
+    return lines
+
+
+def _dicts(error: KnobError, name: str) -> list[dict[str, Any]]:
+    found = error.values.get(name)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, (list, tuple)) else []
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _lowered(message: str) -> str:
+    message = message.replace("Value error, ", "")
+    return (message[:1].lower() + message[1:]).rstrip(".")
+
+
+def _help_hint(error: BaseException) -> str:
+    context = getattr(error, "ctx", None)
+    return f"`{context.command_path} --help`" if context is not None else "`knob --help`"

@@ -1,0 +1,85 @@
+"""What one invocation shares: where it writes, whether it may ask, and which workspace it means."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from knobledger.workspace import Workspace
+
+
+class Shown(Protocol):
+    """Any report value."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Its JSON document."""
+
+
+@dataclass(slots=True)
+class Session:
+    """Set once by the app's callback. stdout is the result, stderr is the talk."""
+
+    json: bool = False
+    directory: Path | None = None
+    on_behalf_of: str = ""
+
+    @contextmanager
+    def workspace(self) -> Iterator[Workspace]:
+        """The workspace that the command line and the environment mean; its footer is said at the end."""
+        from knobledger.workspace import Workspace
+
+        opened = Workspace.open(self.directory, os.environ, on_behalf_of=self.on_behalf_of)
+        try:
+            with opened:
+                yield opened
+        finally:
+            for note in opened.notes:
+                self.say(f"note: {note}")
+
+    @property
+    def can_ask(self) -> bool:
+        """There is a terminal to ask at, and the output is for people."""
+        return not self.json and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def show(self, report: Shown) -> int:
+        """Prints a report on stdout; the exit code that it calls for."""
+        if self.json:
+            print(json.dumps(report.to_json(), ensure_ascii=True))
+        else:
+            from knobledger.report.renderings import render
+
+            render(report, self.console())
+        return int(getattr(report, "exit_code", 0))
+
+    def preview(self, report: Shown) -> None:
+        """Shows a report on stderr, as part of a question."""
+        from knobledger.report.renderings import render
+
+        render(report, self.console(stderr=True))
+
+    def say(self, text: str) -> None:
+        """A sentence on stderr."""
+        if text:
+            print(text, file=sys.stderr)
+
+    def console(self, *, stderr: bool = False) -> Console:
+        """A terminal that wraps nothing when it is no terminal, and knows `NO_COLOR`."""
+        from rich.console import Console
+
+        stream = sys.stderr if stderr else sys.stdout
+        width = None if stream.isatty() or os.environ.get("COLUMNS") else 1000
+        return Console(
+            stderr=stderr, highlight=False, soft_wrap=not stream.isatty(), width=width, emoji=False
+        )
+
+
+session = Session()

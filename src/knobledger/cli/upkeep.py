@@ -1,0 +1,72 @@
+"""Commands that look after the workspace itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from knobledger.cli.session import session
+from knobledger.errors import Usage
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands in the order of the help."""
+    for command in (init, demo, verify, recover, index, note):
+        app.command()(command)
+
+
+def init(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder; made if missing.")] = Path(),
+) -> int:
+    """Make a folder a workspace; what is there already stays as it is."""
+    from knobledger.founding import found
+
+    return session.show(found(directory))
+
+
+def demo(
+    directory: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="Where the workspace is left. Default: a new folder.")
+    ] = None,
+    host: Annotated[bool, typer.Option("--host", help="Only wake the host of an earlier demo in DIR, until Ctrl-C.")] = False,
+    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the restore as a picture.")] = None,
+) -> int:
+    """Live through the incident on this machine: real processes, a real SSH server, the real commands."""
+    from knobledger.demo.play import host_again, play
+
+    if host and directory is None:
+        raise Usage("--host needs the folder of an earlier demo", hint="`knob demo --host DIR`")
+    return host_again(directory) if host and directory else play(directory, svg)
+
+
+def verify() -> int:
+    """Check that the ledger's files, snapshots and git history are what was written."""
+    with session.workspace() as workspace:
+        return session.show(workspace.verify())
+
+
+def recover() -> int:
+    """Settle attempts whose outcome is not recorded, by a fresh look at their hosts."""
+    with session.workspace() as workspace:
+        return session.show(workspace.recover())
+
+
+def index(
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Make it anew from the event files.")] = False,
+) -> int:
+    """Look after the SQL index, which is a cache of the ledger."""
+    with session.workspace() as workspace:
+        return session.show(workspace.index(rebuild=rebuild))
+
+
+def note(
+    text: Annotated[str, typer.Argument(metavar="TEXT")],
+    on: Annotated[
+        str | None, typer.Option("--on", metavar="ID", help="The change or entry that it is about.")
+    ] = None,
+) -> int:
+    """Write free text into the ledger."""
+    with session.workspace() as workspace:
+        return session.show(workspace.note(text, on))

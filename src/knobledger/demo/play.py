@@ -1,0 +1,218 @@
+"""The incident, lived through: the product's own commands against real processes on a real SSH server.
+
+Nothing that is shown is scripted text but the narration. What a person would type on the host is run
+there over SSH (`gpu1$`); what a person would type at home is run here (`$`). Times are today's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from knobledger.demo.stage import KNOB, Stage
+from knobledger.hosts.config import Config
+from knobledger.hosts.connect import connect
+from knobledger.hosts.host import Host
+from knobledger.quoting import command_line
+
+_HARNESS = Path(__file__).parent / "harness.py"
+
+
+@dataclass(slots=True)
+class Play:
+    """One performance: it runs commands, shows them, and keeps count of the proofs."""
+
+    stage: Stage
+    host: Host
+    console: Console
+    proofs: list[tuple[str, bool]] = field(default_factory=list)
+
+    def tell(self, text: str) -> None:
+        """Narration."""
+        self.console.print()
+        self.console.print(Text(f"# {text}", style="italic cyan"))
+
+    def knob(self, *words: str, expect: int = 0) -> str:
+        """Runs one of the product's commands as a person would; its stdout."""
+        self.console.print(Text(f"$ knob {command_line(words)}", style="bold"))
+        argv = (sys.executable, "-m", "knobledger", "-C", os.fspath(self.stage.root), *words)
+        return self._run(argv, f"knob {words[0]}", expect)
+
+    def facts(self, *words: str) -> dict[str, object]:
+        """A command's JSON, for the proofs; not shown."""
+        argv = (sys.executable, "-m", "knobledger", "-C", os.fspath(self.stage.root), *words, "--json")
+        done = subprocess.run(argv, capture_output=True, check=False, stdin=subprocess.DEVNULL)
+        found: dict[str, object] = json.loads(done.stdout)
+        return found
+
+    def here(self, *words: str, shown: str = "", expect: int = 0) -> str:
+        """Runs a program on this machine."""
+        self.console.print(Text(f"$ {shown or command_line(words)}", style="bold"))
+        return self._run(words, words[0], expect)
+
+    def there(self, line: str, expect: int = 0) -> str:
+        """Runs a line of shell on the host, over SSH."""
+        self.console.print(Text(f"gpu1$ {line}", style="bold"))
+        done = self.host.run(("/bin/sh", "-c", line), timeout_s=60)
+        text = (done.stdout + done.stderr).decode()
+        self._show(text)
+        self.prove(f"exit code {expect} of `{line}`", done.status == expect)
+        return text
+
+    def prove(self, what: str, held: bool) -> None:
+        """Counts a proof, and says at once if it does not hold."""
+        self.proofs.append((what, held))
+        if not held:
+            self.console.print(Text(f"PROOF FAILED: {what}", style="bold red"))
+
+    def _run(self, argv: tuple[str, ...], name: str, expect: int) -> str:
+        environment = {**os.environ, "FORCE_COLOR": "1"} if self.console.is_terminal else dict(os.environ)
+        environment |= {"GIT_PAGER": "cat", "COLUMNS": str(self.console.width)}
+        done = subprocess.run(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment, check=False
+        )
+        text = done.stdout.decode()
+        self._show(text)
+        self.prove(f"exit code {expect} of `{name}`", done.returncode == expect)
+        return Text.from_ansi(text).plain
+
+    def _show(self, text: str) -> None:
+        self.console.print(Text.from_ansi(text.rstrip("\n")), soft_wrap=True)
+
+
+def play(directory: Path | None, picture: Path | None = None) -> int:
+    """Performs the incident; 0 only if each proof held. `picture` gets the restore as an SVG."""
+    root = directory.resolve() if directory else Path(tempfile.mkdtemp(prefix="knob-demo-")) / "workspace"
+    begun = time.monotonic()
+    console = Console(highlight=False, record=picture is not None, width=110 if picture else None)
+    with Stage.new(root) as stage:
+        stage.start_proxy()
+        host = connect(Config.load(root).hosts["gpu1"], root=root)
+        try:
+            acts = Play(stage, host, console)
+            _tune(acts)
+            _suspect(acts)
+            _look(acts)
+            if picture:
+                console.export_text(clear=True)
+            _restore(acts)
+            if picture:
+                console.save_svg(os.fspath(picture), title="knob restore")
+            _after(acts)
+        finally:
+            host.close()
+    return _close(acts, root, time.monotonic() - begun)
+
+
+def host_again(directory: Path) -> int:
+    """Wakes the host of an earlier demo until Ctrl-C, so that its workspace can be explored."""
+    with Stage.again(directory.resolve()) as stage:
+        print(f"gpu1 answers on 127.0.0.1 port {stage.sshd.port}; Ctrl-C ends it", file=sys.stderr)
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            return 0
+
+
+def _tune(play: Play) -> None:
+    play.tell("One host, three services: prefill, decode, router. Started by serve scripts, over SSH.")
+    play.there("./restart.sh prefill decode router")
+    play.there(f"grep -n TARGET_CTAS {play.stage.script('decode').name}")
+    play.tell("14:14  Tuning: an A/B test says the knob is worth more at 512 (C64: 719.5 -> 811.7 tokens/s).")
+    play.knob("set", "gpu1/decode", f"{KNOB}=512", "--kind", "perf", "--why", "A/B: C64 +12.8 %", "--go-ahead")
+    play.there("./restart.sh decode")
+    play.prove("decode runs with 512", _live(play) == "512")
+
+
+def _suspect(play: Play) -> None:
+    proxy, router = (f"http://127.0.0.1:{play.stage.ports[name]}" for name in ("proxy", "router"))
+    play.tell("Afternoon: the agents' harnesses hang. 'It worked at noon' - what changed?")
+    play.here(sys.executable, str(_HARNESS), proxy, shown=f"harness {proxy}", expect=1)
+    play.knob("log", "--limit", "4")
+    play.tell("20:25  The newest knob is suspected, and taken out. A backup comes first, under a label.")
+    play.knob(
+        "unset", "gpu1/decode", KNOB, "--label", "pretgt_revert_2025", "--kind", "mitigation",
+        "--for", "knob-hangs-harness", "--why", "harnesses hang since the knob", "--go-ahead",
+    )  # fmt: skip
+    play.there("./restart.sh decode")
+    play.prove("decode runs without the knob", _live(play) == "")
+    play.tell("Other work goes on in the same script: a watchdog for requests that stay in flight. A real fix.")
+    play.knob(
+        "set", "gpu1/decode", "SGLANG_DISAGGREGATION_INFLIGHT_TIMEOUT=60", "--add", "--kind", "fix",
+        "--why", "watchdog for pinned requests", "--go-ahead",
+    )  # fmt: skip
+    play.tell("But the harness still hangs. Past the proxy, straight to the router, it does not: the proxy is at fault.")
+    play.here(sys.executable, str(_HARNESS), proxy, shown=f"harness {proxy}", expect=1)
+    passed = play.here(sys.executable, str(_HARNESS), router, shown=f"harness {router}")
+    play.prove("24 of 24 rounds pass past the proxy", "24 of 24 rounds pass" in passed)
+
+
+def _look(play: Play) -> None:
+    play.tell("What did we take off the table that we can claw back?")
+    play.knob("note", "refuted: the proxy hangs after 5 rounds, with and without the knob", "--on", "@-")
+    play.knob("since", "1h")
+    play.knob("backups", "gpu1/decode")
+    play.knob("blame", "gpu1/decode")
+
+
+def _restore(play: Play) -> None:
+    play.tell("The restore, planned first: it brings the knob back and keeps the watchdog.")
+    play.knob("restore", "serve_dsv4_decode.sh.pretgt_revert_2025.bak", "--plan", "--why", "the proxy was at fault")
+    plans = play.facts("plans")["plans"]
+    assert isinstance(plans, list)
+    plan = str(plans[0]["plan"])[:8]
+    play.tell("The owner gives the go-ahead for exactly this plan, and it is applied, with its proof.")
+    play.knob("approve", plan)
+    proof = play.knob("apply", plan)
+    play.prove("grep shows line 5 with 512", f"5:export {KNOB}=512" in proof)
+    play.prove("diff shows the watchdog and nothing else", "later edit above and in nothing else" in proof)
+
+
+def _after(play: Play) -> None:
+    play.tell("Co-restart in order, each healthy before the next; then the value out of the running process.")
+    play.there("./restart.sh prefill decode router")
+    live = play.there(f"tr '\\0' '\\n' </proc/$(./service.sh pid decode)/environ | grep {KNOB}")
+    play.prove("the running decode process has 512", live.strip() == f"{KNOB}=512")
+    play.tell("What the ledger says now; the tuning is restored, the revert is reverted, the watchdog stayed.")
+    play.knob("since", "1h", "--live")
+    since = play.facts("since", "1h")["changes"]
+    assert isinstance(since, list)
+    play.prove(
+        "each change has its true status",
+        [change["status"] for change in since] == ["restored", "reverted", "in effect", "in effect"],
+    )
+    play.knob("verify")
+    play.here("git", "-C", os.fspath(play.stage.root), "log", "--oneline", shown="git log --oneline")
+
+
+def _live(play: Play) -> str:
+    line = f"tr '\\0' '\\n' </proc/$(./service.sh pid decode)/environ | sed -n 's/^{KNOB}=//p'"
+    return play.host.run(("/bin/sh", "-c", line), timeout_s=30).stdout.decode().strip()
+
+
+def _close(play: Play, root: Path, seconds: float) -> int:
+    held = sum(ok for _, ok in play.proofs)
+    total = len(play.proofs)
+    play.console.print()
+    play.console.print(Text(f"{held} of {total} proofs held, in {seconds:.0f} s", style="bold green" if held == total else "bold red"))
+    shown = command_line((os.fspath(root),))
+    play.console.print(Text(f"The workspace stays in {shown}. To explore it:"))
+    for line in (
+        f"knob demo --host {shown}      wakes the host; leave it running, and in another terminal:",
+        f"cd {shown}",
+        "knob status                    the knobs, who set them and why",
+        "knob restore @ --plan          what would taking the restore back mean?",
+        "knob log; git log              every step",
+    ):
+        play.console.print(Text(f"  {line}"), soft_wrap=True)
+    return 0 if held == total else 1

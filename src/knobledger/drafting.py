@@ -1,0 +1,261 @@
+"""From a wish to a plan: read the host, record what is new there, edit or merge, write the plan down.
+
+A plan is made on the bytes that are on the host now. Nothing on the host is changed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from knobledger.author import Author
+from knobledger.diff import unified
+from knobledger.errors import Refused
+from knobledger.event import Event, Observed, Planned, stamp
+from knobledger.hosts.config import Target
+from knobledger.hosts.host import Host, RemoteFile
+from knobledger.knobs import KnobEdit, Masker, Reading, Request, SyntaxCheck, changed_knobs, edit
+from knobledger.ledger.snapshots import Snapshots
+from knobledger.ledger.store import Ledger
+from knobledger.names import Digest, EventId, HostPath, digest_of
+from knobledger.plan import Ask, Edit, LaterEdit, PlannedFile, Policy, Purpose, RestartScope, Verb
+from knobledger.state import State
+
+
+@dataclass(slots=True)
+class Desk:
+    """What making and applying plans needs at hand; one per command."""
+
+    ledger: Ledger
+    snapshots: Snapshots
+    state: State
+    masker: Masker
+    author: Author
+    syntax: SyntaxCheck | None = None
+
+    def write(self, event: Event) -> EventId:
+        """Appends an event to the ledger, then to the state."""
+        id_ = self.ledger.append(event)
+        self.state.add(id_, event)
+        return id_
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a change is to be made, and why; the same for every verb."""
+
+    add: bool = False
+    line: int | None = None
+    force: bool = False
+    in_place: bool = False
+    exact: bool = False
+    why: str = ""
+    hypotheses: tuple[str, ...] = ()
+    purpose: Purpose = "other"
+    label: str = ""
+    restart: RestartScope = "none"
+    despite: str = ""
+    expires_in: timedelta = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A target as the host holds it now."""
+
+    target: Target
+    remote: RemoteFile
+    reading: Reading
+    drifted_from: Digest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A plan that was written down, or None where every target already is as wished."""
+
+    plan: EventId | None
+    planned: Planned | None
+    seen: tuple[Seen, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Sketch:
+    """One target's part of a plan in the making; undoing fills in the fields about later edits and the backup."""
+
+    seen: Seen
+    content: bytes
+    edits: tuple[KnobEdit, ...]
+    warnings: tuple[str, ...] = ()
+    later: tuple[LaterEdit, ...] = ()
+    clean: bool = False
+    backup: HostPath | None = None
+    backup_digest: Digest | None = None
+    names: tuple[str, ...] = field(default=())
+
+
+def look(desk: Desk, target: Target, host: Host) -> Seen:
+    """Reads a target, and records its bytes if they are not the ones last recorded.
+
+    Drift and first contact are recorded as observed, never credited to the one who looks.
+    """
+    remote = host.read(target.path)
+    reading = Reading.of(remote.content, target.dialect)
+    known = desk.state.files.get(target.name)
+    if known and known.digest == remote.digest:
+        return Seen(target, remote, reading)
+    before = desk.snapshots.get(known.digest) if known else None
+    edits: tuple[KnobEdit, ...] = ()
+    diff = ""
+    if before is not None:
+        old = Reading.of(before, target.dialect)
+        edits, diff = changed_knobs(old, reading), masked_diff(desk.masker, old, reading, target.path)
+    desk.snapshots.put(remote.content)
+    desk.write(
+        Observed(
+            **desk.author.signs(),
+            target=target.name,
+            path=target.path,
+            digest=remote.digest,
+            previous=known.digest if known else None,
+            edits=masked_edits(desk.masker, edits),
+            diff=diff,
+            manifest=remote.manifest,
+        )
+    )
+    return Seen(target, remote, reading, known.digest if known else None)
+
+
+def draft_edit(
+    desk: Desk,
+    verb: Verb,
+    targets: Sequence[tuple[Target, Host]],
+    requests: Sequence[Request],
+    options: Options,
+) -> Draft:
+    """Plans knob edits on every target; those that are as wished already are left out."""
+    sketches = []
+    for target, host in targets:
+        seen = look(desk, target, host)
+        edited = edit(
+            seen.reading, requests, add=options.add, line=options.line, force=options.force, check=desk.syntax
+        )
+        sketches.append(Sketch(seen, edited.content, edited.edits, edited.warnings))
+    asks = tuple(
+        Ask(
+            name=request.name,
+            value=desk.masker.value(request.name, request.value),
+            secret=request.value is not None and desk.masker.is_secret(request.name, request.value),
+        )
+        for request in requests
+    )
+    return write_plan(desk, verb, sketches, options, asks=asks)
+
+
+def draft_content(desk: Desk, seen: Seen, content: bytes, options: Options) -> Draft:
+    """Plans a file as somebody wrote it in an editor."""
+    after = Reading.of(content, seen.target.dialect)
+    if desk.syntax and (complaint := desk.syntax(content, seen.target.dialect)):
+        before = desk.syntax(seen.remote.content, seen.target.dialect)
+        if complaint != before:
+            raise Refused(
+                f"the edited file has a syntax error: {desk.masker.text(complaint)}",
+                hint="nothing was planned; edit again",
+            )
+    edits = changed_knobs(seen.reading, after)
+    return write_plan(desk, "edit", [Sketch(seen, content, edits)], options)
+
+
+def write_plan(
+    desk: Desk,
+    verb: Verb,
+    sketches: Sequence[Sketch],
+    options: Options,
+    *,
+    asks: tuple[Ask, ...] = (),
+    undoes: EventId | None = None,
+) -> Draft:
+    """Writes snapshots, then the plan that needs them."""
+    seen = tuple(sketch.seen for sketch in sketches)
+    wanted = [sketch for sketch in sketches if sketch.content != sketch.seen.remote.content]
+    remarks = tuple(_remarks(sketches))
+    if not wanted:
+        return Draft(None, None, seen, remarks)
+    for sketch in wanted:
+        desk.snapshots.put(sketch.seen.remote.content)
+        desk.snapshots.put(sketch.content)
+    planned = Planned(
+        **desk.author.signs(),
+        verb=verb,
+        files=tuple(_planned_file(desk.masker, sketch) for sketch in wanted),
+        asks=asks,
+        why=desk.masker.text(options.why),
+        hypotheses=options.hypotheses,
+        purpose=options.purpose,
+        label=options.label,
+        undoes=undoes,
+        exact=options.exact,
+        add=options.add,
+        line=options.line,
+        force=options.force,
+        in_place=options.in_place,
+        despite=desk.masker.text(options.despite),
+        restart=options.restart,
+        policy=_strictest(sketch.seen.target for sketch in wanted),
+        expires=stamp(desk.author.now() + options.expires_in),
+        warnings=tuple(desk.masker.text(w) for sketch in wanted for w in sketch.warnings),
+    )
+    return Draft(desk.write(planned), planned, seen, remarks)
+
+
+def _planned_file(masker: Masker, sketch: Sketch) -> PlannedFile:
+    seen = sketch.seen
+    after = Reading.of(sketch.content, seen.target.dialect)
+    edits = masked_edits(masker, sketch.edits)
+    return PlannedFile(
+        target=seen.target.name,
+        path=seen.target.path,
+        dialect=seen.target.dialect.value,
+        edits=edits,
+        base=seen.remote.digest,
+        result=digest_of(sketch.content),
+        diff=masked_diff(masker, seen.reading, after, seen.target.path),
+        lines=sketch.names or tuple(edit.name for edit in edits),
+        clean=sketch.clean,
+        backup=sketch.backup,
+        backup_digest=sketch.backup_digest,
+        later_edits=sketch.later,
+        drifted_from=seen.drifted_from,
+    )
+
+
+def _remarks(sketches: Sequence[Sketch]) -> list[str]:
+    return [
+        f"{sketch.seen.target.name} was changed by hand since its last entry; that is recorded as observed, "
+        "and this plan is made on the bytes that are there now"
+        for sketch in sketches
+        if sketch.seen.drifted_from
+    ]
+
+
+def _strictest(targets: Iterable[Target]) -> Policy:
+    order: tuple[Policy, ...] = ("confirm", "signed", "two-person")
+    return max((target.approval for target in targets), key=order.index)
+
+
+def masked_edits(masker: Masker, edits: Sequence[KnobEdit]) -> tuple[Edit, ...]:
+    """Edits as they may be stored and shown."""
+    return tuple(
+        Edit(
+            name=item.name,
+            kind=item.kind,
+            before=masker.value(item.name, item.before),
+            after=masker.value(item.name, item.after),
+        )
+        for item in edits
+    )
+
+
+def masked_diff(masker: Masker, before: Reading, after: Reading, path: HostPath) -> str:
+    """The unified difference of two readings of one file, secrets masked."""
+    return unified(masker.content(before), masker.content(after), path)

@@ -1,0 +1,165 @@
+"""One tree of exceptions; each class knows its exit code and its kind.
+
+Only the entry point (`cli.main`) turns an error into output and an exit code. Messages are
+lower case and name the offending value by `repr`; the hint names the next command to type.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class KnobError(Exception):
+    """The root: everything that knobledger raises on purpose.
+
+    `kind` is the machine-readable name in JSON, `exit_code` the process's exit code, and
+    `values` are the facts of the failure that a script may want (merged into the JSON error).
+    """
+
+    kind: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 70
+
+    def __init__(self, message: str, *, hint: str = "", **values: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.values = values
+
+
+class Refused(KnobError):
+    """The request is understood and not carried out; nothing was written anywhere."""
+
+    kind = "refused"
+    exit_code = 1
+
+
+class KnobRefused(Refused):
+    """An edit that would be a guess. `values["occurrences"]` lists `{line, text, reason}`."""
+
+    kind = "knob_refused"
+
+
+class PlanMode(Refused):
+    """Writing was asked for where only looking and planning is allowed."""
+
+    kind = "plan_mode"
+
+
+class NotApproved(Refused):
+    """The plan has no go-ahead that its policy accepts."""
+
+    kind = "not_approved"
+
+
+class PlanSpent(Refused):
+    """The plan was used, rejected or has expired."""
+
+    kind = "plan_spent"
+
+
+class Unknown(Refused):
+    """A name or id that stands for nothing here, or for several things."""
+
+    kind = "unknown"
+
+
+class BadConfig(Refused):
+    """`hosts.toml` can't be read or says something impossible."""
+
+    kind = "bad_config"
+
+
+class LedgerUnwritable(Refused):
+    """This machine can't write the workspace (disk full, no permission, read-only). Values: `path`."""
+
+    kind = "ledger_unwritable"
+
+
+class Usage(KnobError):
+    """The command line itself is wrong."""
+
+    kind = "usage"
+    exit_code = 2
+
+
+class Drifted(KnobError):
+    """The live bytes are not those the plan was made for; nothing was written."""
+
+    kind = "drifted"
+    exit_code = 10
+
+
+class Conflict(KnobError):
+    """An undo would touch what a later edit touched; nothing was written."""
+
+    kind = "conflict"
+    exit_code = 10
+
+
+class Busy(KnobError):
+    """Somebody else holds the lock. Values: `holder`, `since`."""
+
+    kind = "busy"
+    exit_code = 11
+
+
+class Unreachable(KnobError):
+    """No connection, or the login was refused; nothing was sent to the host."""
+
+    kind = "unreachable"
+    exit_code = 20
+
+
+class HostKeyChanged(Unreachable):
+    """The host's key is unknown or not the known one; no connection was made."""
+
+    kind = "host_key"
+
+
+class NotWritten(KnobError):
+    """The transaction failed before the swap: the live file was never touched."""
+
+    kind = "not_written"
+    exit_code = 21
+
+
+class RolledBack(KnobError):
+    """The transaction failed after the swap, and the backup is proven to be back."""
+
+    kind = "rolled_back"
+    exit_code = 21
+
+
+class StateUnknown(KnobError):
+    """Nobody knows what the live file holds. `values["commands"]` look at it and mend it."""
+
+    kind = "state_unknown"
+    exit_code = 22
+
+
+class Unhealthy(KnobError):
+    """Applied, but a service did not become healthy."""
+
+    kind = "unhealthy"
+    exit_code = 23
+
+
+class LedgerBroken(KnobError):
+    """The ledger on disk does not verify. Values: `findings`."""
+
+    kind = "ledger"
+    exit_code = 30
+
+
+class Interrupted(KnobError):
+    """Ctrl-C. What was under way is said in the message; `recover` settles it."""
+
+    kind = "interrupted"
+    exit_code = 130
+
+
+class Bug(KnobError):
+    """A mistake in knobledger itself."""
+
+    kind = "bug"
+    exit_code = 70

@@ -1,0 +1,326 @@
+"""The verbs that only look: they read the ledger and, where asked, the hosts, and give reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from knobledger.drafting import Desk, masked_diff, masked_edits
+from knobledger.errors import KnobError, Refused, Unknown
+from knobledger.event import stamp
+from knobledger.hosts.config import Target
+from knobledger.hosts.host import Host
+from knobledger.knobs import Reading, changed_knobs
+from knobledger.moment import Resolved
+from knobledger.names import Digest, EventId, TargetName, short
+from knobledger.plan import PlannedFile
+from knobledger.report.changes import (
+    Blame,
+    DriftLine,
+    Log,
+    Since,
+    blame_lines,
+    change_lines,
+    entries,
+    observed_lines,
+)
+from knobledger.report.plans import plan_report
+from knobledger.report.status import KnobLine, Status, TargetStatus, knob_line
+from knobledger.report.upkeep import Backup, Backups, Difference, Plans
+from knobledger.state import State
+from knobledger.undoing import backup_of, change_of_backup
+
+HostOf = Callable[[str], Host]
+"""the connection to a host by its name in hosts.toml"""
+
+HOSTS_AT_ONCE = 32
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What `log` is asked for; None is no restriction."""
+
+    target: TargetName | None = None
+    knob: str | None = None
+    kind: str | None = None
+    actor: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    limit: int | None = None
+
+
+def plans(state: State, now: datetime) -> Plans:
+    """Plans that are neither used, rejected nor expired, newest first."""
+    waiting = [p for p in state.plans.values() if p.status(now) in ("open", "approved", "in doubt")]
+    return Plans(tuple(plan_report(state, plan, now) for plan in reversed(waiting)))
+
+
+def entry(state: State, id_: EventId) -> Log:
+    """One event as a log of one."""
+    return entries(state, [(id_, state.events[id_])])
+
+
+def log(desk: Desk, query: Query) -> Log:
+    """Events by the SQL index, newest first."""
+    from knobledger.ledger.index import Index
+
+    found = Index(desk.ledger).find(
+        target=query.target,
+        knob=query.knob,
+        kind=query.kind,
+        actor=query.actor,
+        since=query.since,
+        until=query.until,
+        limit=query.limit,
+    )
+    return entries(desk.state, ((stored.id, stored.event) for stored in found))
+
+
+def since(
+    desk: Desk,
+    start: Resolved,
+    until: Resolved | None,
+    only: TargetName | None,
+    targets: Sequence[Target],
+    hosts: HostOf | None,
+) -> Since:
+    """What changed from `start` on; with `hosts`, the drift of `targets` as well."""
+    end = stamp(until.instant if until else desk.author.now())
+    drift = [line for line in _side_by_side(desk, targets, hosts, _drift) if line] if hosts else []
+    failed = [code for line, code in drift if code]
+    return Since(
+        start=start,
+        until=until,
+        end=end,
+        zone=start.zone,
+        changes=tuple(change_lines(desk.state, stamp(start.instant), end, only)),
+        observed=tuple(observed_lines(desk.state, stamp(start.instant), end, only)),
+        drift=tuple(line for line, _ in drift),
+        looked=hosts is not None,
+        exit_code=failed[0] if failed else 0,
+    )
+
+
+def status(desk: Desk, targets: Sequence[Target], hosts: HostOf | None) -> Status:
+    """Each target's knobs and whether it drifted; hosts that are down do not hide the others."""
+    if hosts is None:
+        found = [(_recorded(desk, target), 0) for target in targets]
+    else:
+        found = _side_by_side(desk, targets, hosts, _live)
+    now = desk.author.now()
+    waiting = [p.id for p in desk.state.plans.values() if p.status(now) in ("open", "approved")]
+    return Status(
+        targets=tuple(line for line, _ in found),
+        in_doubt=tuple(f"{short(a.started.plan)} on {a.started.target}" for a in desk.state.in_doubt()),
+        open_plans=tuple(map(short, waiting)),
+        live=hosts is not None,
+        exit_code=next((code for _, code in found if code), 0),
+    )
+
+
+def blame(desk: Desk, target: Target, host: Host) -> Blame:
+    """The live lines, each with the entry that brought it; without the host, the last recorded lines."""
+    remarks = []
+    known = desk.state.files.get(target.name)
+    versions: list[tuple[EventId | None, bytes]] = []
+    for event, digest in known.history if known else ():
+        content = desk.snapshots.get(digest)
+        if content is None:
+            remarks.append(
+                f"the bytes of {short(event)} are not among the snapshots: its lines count as the next entry's"
+            )
+        else:
+            versions.append((event, content))
+    try:
+        live = host.read(target.path)
+        if known is None or live.digest != known.digest:
+            versions.append((None, live.content))
+            remarks.append("lines marked `not recorded` were changed by hand since the last entry")
+    except KnobError as error:
+        if not versions:
+            raise
+        remarks.append(f"these are the last recorded lines, the live ones could not be read: {error.message}")
+    reading = Reading.of(versions[-1][1], target.dialect)
+    shown = [
+        line.removesuffix("\r")
+        for line in desk.masker.content(reading).decode("utf-8", "surrogateescape").split("\n")
+    ]
+    if shown and not shown[-1]:
+        shown.pop()
+    knobs: dict[int, list[str]] = {}
+    for item in reading.occurrences:
+        if item.file is None:
+            knobs.setdefault(item.line, []).append(item.name)
+    return Blame(target.name, blame_lines(desk.state, versions, shown, knobs), tuple(remarks))
+
+
+def diff(
+    desk: Desk, target: Target, host: HostOf, a: str | None, b: str | None, other: Target | None
+) -> Difference:
+    """The difference from `a` (default: the last recorded bytes) to `b` (default: live), or to another target."""
+    left, left_name = _version(desk, target, host, a or "recorded")
+    where = other or target
+    right, right_name = _version(desk, where, host, b or "live")
+    old, new = Reading.of(left, target.dialect), Reading.of(right, where.dialect)
+    return Difference(
+        f"{target.name} {left_name}",
+        f"{where.name} {right_name}",
+        masked_edits(desk.masker, changed_knobs(old, new)),
+        masked_diff(desk.masker, old, new, target.path),
+    )
+
+
+def backups(desk: Desk, target: Target, host: Host) -> Backups:
+    """Recorded backups with what the host holds of them, then files in the same place that nobody recorded."""
+    there = {item.path: item for item in host.backups(target.path, target.backup_dir)}
+    found = []
+    for change in desk.state.changes:
+        attempt = desk.state.plans[change].attempt_on(target.name)
+        path = backup_of(desk.state, change, target.name)
+        if attempt is None or path is None:
+            continue
+        recorded = attempt.started.base
+        item = there.pop(path, None)
+        state = "missing" if item is None else "ok" if item.digest == recorded else "damaged"
+        found.append(
+            Backup(
+                path,
+                recorded,
+                item.size if item else None,
+                state,
+                change,
+                desk.state.applied_at[change],
+                desk.state.plans[change].planned.label,
+            )
+        )
+    for item in there.values():
+        at = stamp(datetime.fromtimestamp(item.mtime, tz=desk.author.now().tzinfo))
+        found.append(Backup(item.path, item.digest, item.size, "not recorded", None, at, ""))
+    return Backups(target.name, tuple(found))
+
+
+def differences(desk: Desk, host: Host, file: PlannedFile, target: Target) -> tuple[str, ...]:
+    """`diff BACKUP LIVE` as the host prints it after an undo that kept later edits: the proof that these are all."""
+    assert file.backup is not None
+    Reading.of(host.read(file.backup).content, target.dialect)
+    done = host.run(("diff", file.backup, target.path), timeout_s=60)
+    return tuple(
+        desk.masker.text(line) for line in done.stdout.decode("utf-8", "surrogateescape").splitlines()
+    )
+
+
+def _version(desk: Desk, target: Target, host: HostOf, name: str) -> tuple[bytes, str]:
+    """The bytes that `live`, `recorded`, a change (as it left the file) or a backup's name stands for."""
+    if name == "live":
+        return host(target.host).read(target.path).content, "live"
+    if name == "recorded":
+        known = desk.state.files.get(target.name)
+        if known is None:
+            raise Unknown(
+                f"nothing is recorded of {target.name!r}", hint=f"`knob status {target.name}` reads it"
+            )
+        return _stored(desk, target, known.digest), f"as recorded {known.at}"
+    backup = change_of_backup(desk.state, name)
+    if backup is not None:
+        path = backup_of(desk.state, backup, target.name)
+        if path is not None:
+            return host(target.host).read(path).content, path
+    change = _change(desk, name)
+    file = desk.state.plans[change].file_of(target.name)
+    if file is None:
+        raise Refused(
+            f"change {short(change)} did not touch {target.name!r}", hint=f"`knob show {short(change)}`"
+        )
+    return _stored(desk, target, file.result), f"as left by {short(change)}"
+
+
+def _change(desk: Desk, name: str) -> EventId:
+    if name.startswith("@") and set(name[1:]) <= {"-"} and len(name) <= len(desk.state.changes):
+        return desk.state.changes[-len(name)]
+    id_ = desk.ledger.resolve(name)
+    about = id_ if id_ in desk.state.plans else getattr(desk.state.events[id_], "plan", id_)
+    if about not in desk.state.plans:
+        raise Unknown(
+            f"{name!r} is no change and no backup of this target", hint="`knob log`, `knob backups TARGET`"
+        )
+    return EventId(about)
+
+
+def _stored(desk: Desk, target: Target, digest: Digest) -> bytes:
+    content = desk.snapshots.get(digest)
+    if content is None:
+        raise Refused(
+            f"the bytes {short(digest)} of {target.name} are not among the snapshots of this workspace",
+            hint=f"`knob backups {target.name}` lists those on the host",
+        )
+    return content
+
+
+def _live(desk: Desk, target: Target, host: Host) -> tuple[TargetStatus, int]:
+    known = desk.state.files.get(target.name)
+    try:
+        remote = host.read(target.path)
+    except KnobError as error:
+        return _status(target, None, None, known is not None, (), error.message), error.exit_code
+    drift = known is not None and known.digest != remote.digest
+    return _status(target, remote.digest, drift, known is not None, _knobs(desk, target, remote.content)), 0
+
+
+def _recorded(desk: Desk, target: Target) -> TargetStatus:
+    known = desk.state.files.get(target.name)
+    content = desk.snapshots.get(known.digest) if known else None
+    knobs = _knobs(desk, target, content) if content is not None else ()
+    return _status(target, known.digest if known else None, None, known is not None, knobs)
+
+
+def _knobs(desk: Desk, target: Target, content: bytes) -> tuple[KnobLine, ...]:
+    reading = Reading.of(content, target.dialect)
+    return tuple(knob_line(desk.state, target.name, item, desk.masker) for item in reading.occurrences)
+
+
+def _status(
+    target: Target,
+    digest: Digest | None,
+    drift: bool | None,
+    recorded: bool,
+    knobs: tuple[KnobLine, ...],
+    error: str = "",
+) -> TargetStatus:
+    return TargetStatus(target.name, target.path, digest, drift, recorded, None, knobs, error)
+
+
+def _drift(desk: Desk, target: Target, host: Host) -> tuple[DriftLine, int] | None:
+    known = desk.state.files.get(target.name)
+    recorded = known.digest if known else None
+    try:
+        live = host.read(target.path).digest
+    except KnobError as error:
+        return DriftLine(target.name, recorded, None, error.message), error.exit_code
+    if known is None:
+        return DriftLine(target.name, None, live, "never recorded"), 0
+    if live != recorded:
+        return DriftLine(target.name, recorded, live, "changed by hand, not recorded yet"), 0
+    return None
+
+
+def _side_by_side(
+    desk: Desk, targets: Sequence[Target], hosts: HostOf, ask: Callable[[Desk, Target, Host], T]
+) -> list[T]:
+    """Asks every target, hosts at the same time, the targets of one host one after the other."""
+    by_host: dict[str, list[int]] = {}
+    for i, target in enumerate(targets):
+        by_host.setdefault(target.host, []).append(i)
+    answers: dict[int, T] = {}
+
+    def visit(name: str) -> None:
+        for i in by_host[name]:
+            answers[i] = ask(desk, targets[i], hosts(name))
+
+    with ThreadPoolExecutor(max_workers=min(HOSTS_AT_ONCE, max(1, len(by_host)))) as pool:
+        list(pool.map(visit, by_host))
+    return [answers[i] for i in range(len(targets))]

@@ -1,0 +1,1 @@
+"""State to report values, and their rendering."""

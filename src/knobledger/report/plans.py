@@ -1,0 +1,187 @@
+"""A plan, or the change it became, as people and scripts see it. The JSON is fixed by docs/cli.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from knobledger.errors import KnobError
+from knobledger.event import Applied, Failed, Planned, RolledBack, Settled
+from knobledger.names import EventId, TargetName
+from knobledger.plan import PlannedFile
+from knobledger.receipt import Receipt
+from knobledger.state import Attempt, Fate, Plan, PlanStatus, State
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOutcome:
+    """What came of a plan on one target; `outcome` is `planned` until it was tried."""
+
+    file: PlannedFile
+    outcome: str
+    """`planned applied rolled back failed in doubt not tried`"""
+    exit: int = 0
+    message: str = ""
+    receipt: Receipt | None = None
+    settled: Settled | None = None
+    differences: tuple[str, ...] | None = None
+    """`diff BACKUP LIVE` as the host printed it, secrets masked (an undo that kept later edits)"""
+
+    def to_json(self) -> dict[str, Any]:
+        """Its part of the list `targets`."""
+        out = self.file.model_dump(mode="json", include=set(_FILE_FIELDS))
+        out |= {"outcome": self.outcome, "exit": self.exit, "message": self.message}
+        if self.receipt:
+            out["receipt"] = self.receipt.model_dump(mode="json")
+        if self.settled:
+            out["settled"] = self.settled.model_dump(
+                mode="json", include={"outcome", "digest", "manifest", "backup"}
+            )
+        if self.differences is not None:
+            out["differences"] = list(self.differences)
+        return out
+
+
+_FILE_FIELDS = ("target", "path", "edits", "base", "result", "diff", "clean", "later_edits")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """A plan with its status and, per target, its outcome."""
+
+    id: EventId
+    planned: Planned
+    status: PlanStatus
+    targets: tuple[TargetOutcome, ...]
+    approved: bool
+    approval: str
+    """what stood behind the go-ahead, such as `confirm at a terminal`; empty without one"""
+    stale: bool | None
+    """the live bytes are no longer the plan's base; None: not looked, or spent"""
+    fate: Fate | None = None
+    """of the change, if it was applied"""
+    fate_by: EventId | None = None
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def is_change(self) -> bool:
+        """It was applied to at least one target."""
+        return any(target.outcome == "applied" for target in self.targets)
+
+    @property
+    def exit_code(self) -> int:
+        """0, or the highest-ranking exit code among the targets."""
+        codes = {target.exit for target in self.targets}
+        return next((code for code in (22, 21, 23, 20, 10, 11, 1) if code in codes), 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """The flat form for one target, and the list `targets` in any case."""
+        planned = self.planned
+        out: dict[str, Any] = {"plan": self.id}
+        if len(self.targets) == 1:
+            out |= planned.files[0].model_dump(mode="json", include=set(_FILE_FIELDS))
+        out |= {
+            "verb": planned.verb,
+            "kind": planned.purpose,
+            "why": planned.why,
+            "hypothesis": planned.hypotheses[0] if planned.hypotheses else None,
+            "hypotheses": list(planned.hypotheses),
+            "label": planned.label,
+            "undoes": planned.undoes,
+            "actor": planned.actor,
+            "on_behalf_of": planned.on_behalf_of,
+            "at": planned.at,
+            "expires": planned.expires,
+            "status": self.status,
+            "approved": self.approved,
+            "approval": self.approval,
+            "stale": self.stale,
+            "restart": planned.restart,
+            "warnings": [*planned.warnings, *self.remarks],
+            "targets": [target.to_json() for target in self.targets],
+        }
+        if self.is_change:
+            only = self.targets[0] if len(self.targets) == 1 else None
+            out |= {
+                "change": self.id,
+                "receipt": only.receipt.model_dump(mode="json") if only and only.receipt else None,
+                "restart": {"scope": planned.restart, "done": False},
+                "fate": self.fate,
+                "by": self.fate_by,
+            }
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class NothingToDo:
+    """Every target is as wished already: no entry, no backup."""
+
+    targets: tuple[TargetName, ...]
+    remarks: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """`changed` is False, and that is all there is to say."""
+        return {
+            "changed": False,
+            "targets": [{"target": name, "outcome": "unchanged", "exit": 0} for name in self.targets],
+        }
+
+
+def plan_report(
+    state: State,
+    plan: Plan,
+    now: datetime,
+    *,
+    stale: bool | None = None,
+    failures: Mapping[TargetName, KnobError] | None = None,
+    differences: Mapping[TargetName, tuple[str, ...]] | None = None,
+    remarks: tuple[str, ...] = (),
+) -> PlanReport:
+    """The report of a plan, from the ledger's state and what went wrong in this process."""
+    targets = tuple(
+        _outcome(plan, file, (failures or {}).get(file.target), (differences or {}).get(file.target))
+        for file in plan.planned.files
+    )
+    fate, by = state.fate(plan.id) if plan.is_change else (None, None)
+    return PlanReport(
+        id=plan.id,
+        planned=plan.planned,
+        status=plan.status(now),
+        targets=targets,
+        approved=bool(plan.approvals),
+        approval=plan.approvals[-1][1].source if plan.approvals else "",
+        stale=stale,
+        fate=fate,
+        fate_by=by,
+        remarks=remarks,
+    )
+
+
+def _outcome(
+    plan: Plan, file: PlannedFile, failure: KnobError | None, differences: tuple[str, ...] | None
+) -> TargetOutcome:
+    attempt = plan.attempt_on(file.target)
+    if failure is not None and (attempt is None or not attempt.succeeded):
+        return TargetOutcome(file, "failed", failure.exit_code, failure.message)
+    if attempt is None:
+        return TargetOutcome(file, "not tried" if plan.attempts else "planned")
+    return _attempted(attempt, file, differences)
+
+
+def _attempted(attempt: Attempt, file: PlannedFile, differences: tuple[str, ...] | None) -> TargetOutcome:
+    match attempt.outcome:
+        case Applied(receipt=receipt):
+            return TargetOutcome(file, "applied", receipt=receipt, differences=differences)
+        case Settled(outcome="applied") as settled:
+            message = "the answer was lost on the way; a fresh look showed the change in the file"
+            return TargetOutcome(file, "applied", message=message, settled=settled)
+        case Settled(outcome=outcome) as settled:
+            return TargetOutcome(file, outcome, settled=settled)
+        case RolledBack(reason=reason):
+            return TargetOutcome(file, "rolled back", 21, reason)
+        case Failed(outcome="unchanged", reason=reason):
+            return TargetOutcome(file, "failed", 1, reason)
+        case _:
+            return TargetOutcome(file, "in doubt", 22, "its outcome is not known; `knob recover` settles it")

@@ -1,0 +1,118 @@
+"""What is set where, by whom and why, and what is out of order: the report behind `status`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from knobledger.event import Planned
+from knobledger.knobs import Masker, Occurrence
+from knobledger.names import Digest, EventId, HostPath, TargetName
+from knobledger.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class KnobLine:
+    """One occurrence of a knob, and the entry that set it."""
+
+    occurrence: dict[str, Any]
+    """the OCCURRENCE of docs/cli.md, secrets masked"""
+    change: EventId | None
+    actor: str
+    at: str
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        """OCCURRENCE and who set it."""
+        return {**self.occurrence, "change": self.change, "actor": self.actor, "at": self.at, "why": self.why}
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStatus:
+    """One target; `digest` and `knobs` are the live ones unless only the ledger was asked."""
+
+    target: TargetName
+    path: HostPath
+    digest: Digest | None
+    drift: bool | None
+    """None: could not be asked"""
+    recorded: bool
+    """the ledger knows the target"""
+    restart_owed: bool | None
+    """None: not known, since nobody has looked at the process"""
+    knobs: tuple[KnobLine, ...]
+    error: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """One entry of `targets`."""
+        return {
+            "target": self.target,
+            "path": self.path,
+            "digest": self.digest,
+            "drift": self.drift,
+            "recorded": self.recorded,
+            "restart_owed": self.restart_owed,
+            "knobs": [knob.to_json() for knob in self.knobs],
+            "error": self.error,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """All targets asked for, then what is left open in the workspace."""
+
+    targets: tuple[TargetStatus, ...]
+    in_doubt: tuple[str, ...]
+    open_plans: tuple[str, ...]
+    live: bool
+    exit_code: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of `status`."""
+        return {
+            "targets": [target.to_json() for target in self.targets],
+            "live": self.live,
+            "in_doubt": list(self.in_doubt),
+            "open_plans": list(self.open_plans),
+        }
+
+
+def occurrence_json(item: Occurrence, masker: Masker) -> dict[str, Any]:
+    """The OCCURRENCE of docs/cli.md; a secret's value and raw text are masked."""
+    secret = item.value is not None and masker.is_secret(item.name, item.value)
+    return {
+        "name": item.name,
+        "kind": item.kind,
+        "value": masker.value(item.name, item.value),
+        "raw": masker.mask(item.raw) if secret else masker.text(item.raw),
+        "line": item.line,
+        "column": item.column,
+        "span": list(item.span),
+        "active": item.active,
+        "wins": item.wins,
+        "wins_for": list(item.wins_for),
+        "scope": item.scope.value,
+        "form": item.form,
+        "dynamic": item.dynamic,
+        "bare": item.bare,
+        "overridable": item.overridable,
+        "depends": item.depends,
+        "file": item.file,
+        "secret": secret,
+    }
+
+
+def knob_line(state: State, target: TargetName, item: Occurrence, masker: Masker) -> KnobLine:
+    """An occurrence with its newest recorded edit; only the occurrence that wins has one."""
+    edit = state.owner(target, item.name) if item.wins or item.active else None
+    event = state.events.get(edit.event) if edit else None
+    if edit is None or event is None or masker.value(item.name, item.value) != edit.edit.after:
+        return KnobLine(occurrence_json(item, masker), None, "", "", "")
+    by_hand = edit.observed
+    return KnobLine(
+        occurrence_json(item, masker),
+        edit.event,
+        "" if by_hand else event.actor,
+        edit.at,
+        "changed by hand" if by_hand else (event.why if isinstance(event, Planned) else ""),
+    )

@@ -1,0 +1,175 @@
+"""Smaller reports: plans that wait, backups, differences, what `verify` and `recover` found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from knobledger.names import Digest, EventId, HostPath, TargetName
+from knobledger.plan import Edit
+from knobledger.report.plans import PlanReport
+
+
+class Finding(Protocol):
+    """Something that does not verify."""
+
+    @property
+    def kind(self) -> str:
+        """what is wrong, in a word"""
+
+    @property
+    def event(self) -> str:
+        """the event's id or file"""
+
+    @property
+    def message(self) -> str:
+        """in a sentence"""
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """Plans that wait for somebody, newest first."""
+
+    plans: tuple[PlanReport, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of `plans`."""
+        return {"plans": [plan.to_json() for plan in self.plans]}
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A backup on a host, or one that ought to be there."""
+
+    path: HostPath
+    digest: Digest
+    """recorded, else as found"""
+    size: int | None
+    state: str
+    """`ok`, `damaged` (other bytes than recorded), `missing`, `not recorded`, `not looked`"""
+    change: EventId | None
+    at: str
+    label: str
+
+    def to_json(self) -> dict[str, Any]:
+        """One entry of `backups`."""
+        return {
+            "name": self.path.rpartition("/")[2],
+            "path": self.path,
+            "digest": self.digest,
+            "size": self.size,
+            "state": self.state,
+            "change": self.change,
+            "at": self.at,
+            "label": self.label,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Backups:
+    """The backups of one target, oldest first."""
+
+    target: TargetName
+    backups: tuple[Backup, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of `backups`."""
+        return {"target": self.target, "backups": [backup.to_json() for backup in self.backups]}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two states, as knobs and as lines."""
+
+    a: str
+    b: str
+    edits: tuple[Edit, ...]
+    diff: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of `diff`."""
+        return {
+            "a": self.a,
+            "b": self.b,
+            "edits": [edit.model_dump(mode="json") for edit in self.edits],
+            "diff": self.diff,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What `recover` settled: (change, target, outcome), and what it could not: (.., message, exit code)."""
+
+    settled: tuple[tuple[EventId, TargetName, str], ...]
+    unsettled: tuple[tuple[EventId, TargetName, str, int], ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if nothing is left in doubt, else that of the first that is."""
+        return self.unsettled[0][3] if self.unsettled else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of `recover`."""
+        return {
+            "settled": [
+                {"change": change, "target": target, "outcome": outcome}
+                for change, target, outcome in self.settled
+            ],
+            "unsettled": [
+                {"change": change, "target": target, "message": message}
+                for change, target, message, _ in self.unsettled
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What does not verify, and what can't be seen."""
+
+    findings: tuple[Finding, ...]
+    note: str
+
+    @property
+    def ok(self) -> bool:
+        """Nothing is wrong; warnings do not count."""
+        return not [finding for finding in self.findings if not finding.kind.startswith("warning")]
+
+    @property
+    def exit_code(self) -> int:
+        """30 if the ledger does not verify."""
+        return 0 if self.ok else 30
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of `verify`."""
+        return {
+            "ok": self.ok,
+            "findings": [{"kind": f.kind, "event": f.event, "message": f.message} for f in self.findings],
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """The SQL index after it was looked after."""
+
+    events: int
+    rebuilt: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of `index`."""
+        return {"events": self.events, "rebuilt": self.rebuilt}
+
+
+@dataclass(frozen=True, slots=True)
+class Founded:
+    """A workspace that `init` made, or completed."""
+
+    directory: str
+    made: tuple[str, ...]
+    """the files that were not there before"""
+    git: str
+    """what was done about git, in a phrase"""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of `init`."""
+        return {"directory": self.directory, "made": list(self.made), "git": self.git}

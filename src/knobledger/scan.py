@@ -1,0 +1,95 @@
+"""Reading files on this machine: no host, no ledger, nothing written but the copy that was asked for."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from knobledger.diff import unified
+from knobledger.drafting import masked_edits
+from knobledger.errors import KnobError, Refused, Usage
+from knobledger.knobs import Dialect, Masker, Reading, Request, dialect_of, edit
+from knobledger.names import HostPath
+from knobledger.report.scanned import Scan, ScannedEdit, ScannedFile
+from knobledger.report.status import occurrence_json
+from knobledger.syntax import complaint
+
+
+def masker(env: Mapping[str, str], directory: Path | None) -> Masker:
+    """The workspace's masker where there is one; elsewhere the masks hold for this run only."""
+    from knobledger.workspace import Workspace
+
+    try:
+        return Workspace.open(directory, env).masker
+    except KnobError:
+        return Masker(secrets.token_bytes(32))
+
+
+def scan(paths: Sequence[Path], dialect: str | None, mask: Masker) -> Scan:
+    """Reads files and lists their knobs. Raises `Refused` for one that can't be read."""
+    return Scan(tuple(_scanned(path, _reading(path, dialect), mask) for path in paths))
+
+
+def scan_edit(
+    paths: Sequence[Path],
+    dialect: str | None,
+    requests: Sequence[Request],
+    mask: Masker,
+    *,
+    add: bool,
+    line: int | None,
+    force: bool,
+    output: Path | None,
+) -> ScannedEdit:
+    """The difference that an edit would make; `output` gets the edited copy. The file itself is never written."""
+    if len(paths) != 1:
+        raise Usage(
+            f"an edit takes one file, {len(paths)} were named", hint="`knob scan FILE --set NAME=VALUE`"
+        )
+    path = paths[0]
+    if output is not None and output.exists() and output.samefile(path):
+        raise Refused(
+            f"{os.fspath(output)!r} is the file itself, which `scan` never writes", hint="name another file"
+        )
+    reading = _reading(path, dialect)
+    edited = edit(reading, requests, add=add, line=line, force=force, check=complaint)
+    if output is not None:
+        try:
+            output.write_bytes(edited.content)
+        except OSError as error:
+            raise Refused(f"{os.fspath(output)!r} can't be written: {error.strerror}") from error
+    after = Reading.of(edited.content, reading.dialect)
+    return ScannedEdit(
+        os.fspath(path),
+        masked_edits(mask, edited.edits),
+        unified(mask.content(reading), mask.content(after), HostPath(os.fspath(path))),
+        edited.warnings,
+        os.fspath(output) if output else "",
+    )
+
+
+def _reading(path: Path, dialect: str | None) -> Reading:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise Refused(f"{os.fspath(path)!r} can't be read: {error.strerror}") from error
+    return Reading.of(content, _dialect(dialect) if dialect else dialect_of(os.fspath(path), content))
+
+
+def _dialect(name: str) -> Dialect:
+    try:
+        return Dialect(name)
+    except ValueError:
+        known = ", ".join(item.value for item in Dialect)
+        raise Usage(f"{name!r} is no dialect", hint=f"one of {known}") from None
+
+
+def _scanned(path: Path, reading: Reading, mask: Masker) -> ScannedFile:
+    return ScannedFile(
+        os.fspath(path),
+        reading.dialect,
+        tuple(occurrence_json(item, mask) for item in reading.occurrences),
+        tuple((note.line, mask.text(note.message)) for note in reading.warnings),
+    )

@@ -1,0 +1,1 @@
+"""Restarts, health and live proof."""

@@ -1,0 +1,281 @@
+"""The fold: events to who runs what, open plans, the fate of each change. Pure.
+
+The order of arrival does not matter: events are folded in the order (time, id). Nothing here is
+stored; everything is derived anew from the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, assert_never
+
+from knobledger.event import (
+    Applied,
+    Approved,
+    Event,
+    Failed,
+    Foreign,
+    Noted,
+    Observed,
+    Planned,
+    Rejected,
+    RolledBack,
+    Settled,
+    Started,
+    moment_of,
+)
+from knobledger.names import Digest, EventId, HostPath, TargetName
+from knobledger.plan import Edit, PlannedFile
+
+Fate = Literal["in effect", "reverted", "restored", "overwritten"]
+Finding = Literal["wrongful suspect", "justified", "under test", "unproven", "unexplained"]
+PlanStatus = Literal["open", "approved", "rejected", "expired", "used", "in doubt"]
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One try at one target; `outcome` is None while it is in doubt."""
+
+    id: EventId
+    started: Started
+    outcome: Applied | RolledBack | Failed | Settled | None = None
+    outcome_id: EventId | None = None
+
+    @property
+    def in_doubt(self) -> bool:
+        """Nothing recorded says what the host holds."""
+        return self.outcome is None or (
+            isinstance(self.outcome, Failed) and self.outcome.outcome == "unknown"
+        )
+
+    @property
+    def succeeded(self) -> bool:
+        """The file was seen with the result."""
+        return isinstance(self.outcome, Applied) or (
+            isinstance(self.outcome, Settled) and self.outcome.outcome == "applied"
+        )
+
+
+@dataclass(slots=True)
+class Plan:
+    """A plan and all that happened to it. `id` is the change's id as well."""
+
+    id: EventId
+    planned: Planned
+    approvals: list[tuple[EventId, Approved]] = field(default_factory=list)
+    rejected: tuple[EventId, Rejected] | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+
+    @property
+    def is_change(self) -> bool:
+        """It was applied to at least one target."""
+        return any(attempt.succeeded for attempt in self.attempts)
+
+    def attempt_on(self, target: TargetName) -> Attempt | None:
+        """The newest attempt on a target."""
+        return next((a for a in reversed(self.attempts) if a.started.target == target), None)
+
+    def file_of(self, target: TargetName) -> PlannedFile | None:
+        """What the plan does to a target."""
+        return next((f for f in self.planned.files if f.target == target), None)
+
+    def status(self, now: datetime) -> PlanStatus:
+        """An attempt that left the file untouched does not spend the plan."""
+        if any(attempt.in_doubt for attempt in self.attempts):
+            return "in doubt"
+        if any(attempt.succeeded or isinstance(attempt.outcome, RolledBack) for attempt in self.attempts):
+            return "used"
+        if self.rejected:
+            return "rejected"
+        if now >= moment_of(self.planned.expires):
+            return "expired"
+        return "approved" if self.approvals else "open"
+
+
+@dataclass(slots=True)
+class KnobEdit:
+    """One knob's edit by one change or observation, and what became of it."""
+
+    event: EventId
+    """the change's or the observation's id"""
+    target: TargetName
+    edit: Edit
+    at: str
+    fate: Fate = "in effect"
+    by: EventId | None = None
+    undoes: KnobEdit | None = None
+    observed: bool = False
+
+    @property
+    def depth(self) -> int:
+        """How often it was turned: 0 is an edit of its own, 1 undoes such a one, 2 undoes that."""
+        return 0 if self.undoes is None else 1 + self.undoes.depth
+
+
+@dataclass(slots=True)
+class File:
+    """What is recorded of one target."""
+
+    target: TargetName
+    path: HostPath
+    digest: Digest
+    """the last recorded bytes"""
+    event: EventId
+    """the change or observation that recorded them"""
+    at: str
+    history: list[tuple[EventId, Digest]] = field(default_factory=list)
+    """every recorded state, oldest first"""
+
+
+@dataclass(slots=True)
+class State:
+    """Everything derived from a ledger."""
+
+    events: dict[EventId, Event | Foreign] = field(default_factory=dict)
+    plans: dict[EventId, Plan] = field(default_factory=dict)
+    attempts: dict[EventId, Attempt] = field(default_factory=dict)
+    files: dict[TargetName, File] = field(default_factory=dict)
+    edits: dict[tuple[TargetName, str], list[KnobEdit]] = field(default_factory=dict)
+    """per target and knob, oldest first"""
+    changes: list[EventId] = field(default_factory=list)
+    """in the order in which they were applied"""
+    applied_at: dict[EventId, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, events: Iterable[tuple[EventId, Event | Foreign]]) -> State:
+        """Folds events that arrive in any order, each once or several times."""
+        state = cls(events=dict(sorted(dict(events).items(), key=lambda pair: (pair[1].at, pair[0]))))
+        for id_, event in state.events.items():
+            state._take(id_, event)
+        return state
+
+    def add(self, id_: EventId, event: Event) -> None:
+        """Takes in an event that this process has just written, which is later than all others."""
+        self.events[id_] = event
+        self._take(id_, event)
+
+    def in_doubt(self) -> list[Attempt]:
+        """Attempts that `recover` has to settle, oldest first."""
+        return [attempt for attempt in self.attempts.values() if attempt.in_doubt]
+
+    def owner(self, target: TargetName, knob: str) -> KnobEdit | None:
+        """The newest recorded edit of a knob."""
+        edits = self.edits.get((target, knob))
+        return edits[-1] if edits else None
+
+    def edits_of(self, change: EventId, target: TargetName | None = None) -> list[KnobEdit]:
+        """A change's (or observation's) edits with their fates."""
+        return [
+            edit
+            for (where, _), edits in self.edits.items()
+            if target is None or where == target
+            for edit in edits
+            if edit.event == change
+        ]
+
+    def fate(self, change: EventId) -> tuple[Fate, EventId | None]:
+        """The fate of a change: in effect while any of its edits is."""
+        edits = self.edits_of(change)
+        if not edits or any(edit.fate == "in effect" for edit in edits):
+            return "in effect", None
+        last = max(edits, key=lambda edit: self.events[edit.by].at if edit.by else edit.at)
+        return last.fate, last.by
+
+    def undo_depth(self, change: EventId) -> int:
+        """0 for a change of its own, 1 for one that undid such a change (a revert), 2 for one that undid a revert."""
+        edits = self.edits_of(change)
+        if edits:
+            return max(edit.depth for edit in edits)
+        undoes = self.plans[change].planned.undoes
+        return 0 if undoes is None or undoes not in self.plans else 1 + self.undo_depth(undoes)
+
+    def finding(self, change: EventId) -> Finding | None:
+        """What the verdicts mean for a change; None where nothing was suspected and nothing undone.
+
+        Verdicts are events of a later kind; until one is known, what stands on a hypothesis is under test.
+        """
+        planned = self.plans[change].planned
+        if planned.hypotheses:
+            return "under test"
+        return "unexplained" if self.undo_depth(change) % 2 and not planned.why else None
+
+    def _take(self, id_: EventId, event: Event | Foreign) -> None:
+        match event:
+            case Planned():
+                self.plans[id_] = Plan(id_, event)
+            case Approved():
+                if plan := self.plans.get(event.plan):
+                    plan.approvals.append((id_, event))
+            case Rejected():
+                if plan := self.plans.get(event.plan):
+                    plan.rejected = plan.rejected or (id_, event)
+            case Started():
+                attempt = self.attempts[id_] = Attempt(id_, event)
+                if plan := self.plans.get(event.plan):
+                    plan.attempts.append(attempt)
+            case Applied() | RolledBack() | Failed() | Settled():
+                self._outcome(id_, event)
+            case Observed():
+                self._record(event.target, event.path, event.digest, id_, event.at)
+                for edit in event.edits:
+                    self._edit(KnobEdit(id_, event.target, edit, event.at, observed=True), None)
+            case Noted() | Foreign():
+                pass
+            case _:
+                assert_never(event)
+
+    def _outcome(self, id_: EventId, event: Applied | RolledBack | Failed | Settled) -> None:
+        attempt = self.attempts.get(event.attempt)
+        if attempt is None or not attempt.in_doubt:
+            return
+        attempt.outcome, attempt.outcome_id = event, id_
+        plan = self.plans.get(event.plan)
+        file = plan.file_of(event.target) if plan else None
+        if plan is None or file is None or not attempt.succeeded:
+            return
+        if plan.id not in self.applied_at:
+            self.changes.append(plan.id)
+            self.applied_at[plan.id] = event.at
+        self._record(event.target, file.path, file.result, plan.id, event.at)
+        for edit in file.edits:
+            self._edit(KnobEdit(plan.id, event.target, edit, event.at), plan.planned.undoes)
+
+    def _record(self, target: TargetName, path: HostPath, digest: Digest, id_: EventId, at: str) -> None:
+        known = self.files.get(target)
+        history = known.history if known else []
+        history.append((id_, digest))
+        self.files[target] = File(target, path, digest, id_, at, history)
+
+    def _edit(self, new: KnobEdit, undoes: EventId | None) -> None:
+        """Appends an edit of a knob and settles what it means for the earlier ones.
+
+        An edit undoes the newest earlier one that is in effect if it says so, if it takes the knob out, or if it
+        leads back to the value before. Then that one is reverted, what that one had undone is restored, what *that* had
+        undone is reverted again, and so on down.
+        """
+        edits = self.edits.setdefault((new.target, new.edit.name), [])
+        current = next((edit for edit in reversed(edits) if edit.fate == "in effect"), None)
+        edits.append(new)
+        if current is None:
+            return
+        back = current.edit.before == new.edit.after and current.edit.after == new.edit.before
+        gone = new.edit.after is None
+        if not new.observed and not current.observed and (current.event == undoes or back or gone):
+            new.undoes = current
+            undone: KnobEdit | None = current
+            fate: Fate = "reverted"
+            while undone is not None:
+                undone.fate, undone.by = fate, new.event
+                fate = "restored" if fate == "reverted" else "reverted"
+                undone = undone.undoes
+        else:
+            current.fate, current.by = "overwritten", new.event
+
+
+def changes_after(state: State, target: TargetName, change: EventId) -> list[EventId]:
+    """The recorded states of a target after a change: changes and observations, oldest first."""
+    history = state.files[target].history if target in state.files else []
+    seen = [id_ for id_, _ in history]
+    return seen[len(seen) - seen[::-1].index(change) :] if change in seen else []

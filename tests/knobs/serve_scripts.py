@@ -1,0 +1,339 @@
+"""Serve scripts made at random out of the shapes in which knobs are written, and what bash makes of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+NAMES = ["KA", "KB", "KC", "KD"]
+FLAGS = ["--ka", "--kb", "--kc", "--k-d.e"]
+_SAFE = "abcXYZ019_@%+=:,./-"
+_HARD = " \t$`\"\\'#;&|<>(){}[]*?!~\u00fc"
+
+STUB = """#!/bin/sh
+{ printf 'L%s\\0' "$#"; [ $# -eq 0 ] || printf '%s\\0' "$@"; /bin/cat /proc/$$/environ; printf '\\0E\\0'; } >> "$RECORDS"
+"""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one launch saw."""
+
+    argv: list[bytes]
+    env: dict[bytes, bytes]
+
+    def flags(self) -> dict[str, bytes | None]:
+        """Each flag's last value; None for a bare one."""
+        found: dict[str, bytes | None] = {}
+        for at, word in enumerate(self.argv):
+            if word.startswith(b"--k"):
+                name, equals, value = word.partition(b"=")
+                if not equals:
+                    rest = self.argv[at + 1 : at + 2]
+                    bare = not rest or rest[0].startswith(b"--")
+                    found[name.decode()] = None if bare else rest[0]
+                else:
+                    found[name.decode()] = value
+        return found
+
+
+class Builder:
+    """Writes one script. Every choice comes from `random`, so a seed, or hypothesis, decides the script."""
+
+    def __init__(self, random: Random, *, posix: bool = False) -> None:
+        self.random = random
+        self.posix = posix
+        self.functions: list[str] = []
+        self.arrays: list[str] = []
+        self.strings: list[str] = []
+        self.launches = 0
+        self.depth = 0
+
+    def pick(self, *choices: str) -> str:
+        return self.random.choice(choices)
+
+    def chance(self, percent: int) -> bool:
+        return self.random.randrange(100) < percent
+
+    def text(self, *, plain: bool = False) -> str:
+        size = self.random.choice([1, 1, 2, 3, 6])
+        alphabet = _SAFE if plain or self.chance(50) else _SAFE + _HARD
+        text = "".join(self.random.choice(alphabet) for _ in range(size))
+        # A flag's value that begins with a dash would be the next flag.
+        return "v" + text
+
+    def word(self, text: str | None = None) -> str:
+        """A word that stands for `text`, in some style of quoting."""
+        text = self.text() if text is None else text
+        styles = ["bare", "single", "double", "glued"] + ([] if self.posix else ["ansi"])
+        match self.random.choice(styles):
+            case "bare" if all(char in _SAFE for char in text) and text:
+                return text
+            case "double":
+                return '"' + "".join("\\" + c if c in '$`"\\' else c for c in text) + '"'
+            case "ansi":
+                return "$'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\t", "\\t") + "'"
+            case "glued" if len(text) > 1:
+                middle = self.random.randrange(1, len(text))
+                return "".join("'" + part.replace("'", "'\\''") + "'" for part in (text[:middle], text[middle:]))
+            case _:
+                return "'" + text.replace("'", "'\\''") + "'"
+
+    def name(self) -> str:
+        return self.random.choice(NAMES)
+
+    def condition(self) -> str:
+        return self.pick("true", "false", '[ -n "$UNSET" ]', "[ 1 = 1 ]", 'test -z "$UNSET"')
+
+    def assignment(self) -> str:
+        name = self.name()
+        kinds = ["plain"] * 6 + ["default", "other", "substitution", "empty"] + ([] if self.posix else ["append"])
+        match self.random.choice(kinds):
+            case "default":
+                op = self.pick(":-", "-", ":-")
+                plain = self.text(plain=True)
+                return self.pick(f"{name}=${{{name}{op}{plain}}}", f'{name}="${{{name}{op}{plain}}}"')
+            case "other":
+                return f'{name}="$' + self.name() + '"'
+            case "substitution":
+                return f"{name}=$(echo s)"
+            case "empty":
+                return f"{name}="
+            case "append":
+                return f"{name}+={self.word()}"
+            case _:
+                return f"{name}={self.word()}"
+
+    def simple(self) -> str:
+        """One command that may change the environment, on one line."""
+        assignment = self.assignment()
+        kinds = ["export"] * 6 + ["plain"] * 3 + ["later", "unset", "quoted", "echo", "colon", "two", "two plain"]
+        if not self.posix:
+            kinds += ["declare", "typeset", "revoke", "read", "printf", "local-free"]
+        if self.functions:
+            kinds += ["call"] * 2
+        match self.random.choice(kinds):
+            case "plain":
+                return assignment
+            case "two":
+                return f"export {assignment} {self.assignment()}"
+            case "two plain":
+                return f"{assignment} {self.assignment()}"
+            case "later":
+                return self.pick(f"export {self.name()}", f"{assignment}; export {self.name()}")
+            case "unset":
+                return f"unset {self.name()}"
+            case "quoted":
+                return f'export "{self.name()}={self.text(plain=True)}"'
+            case "echo":
+                return f"echo {self.name()}={self.text(plain=True)} --ka no > out.txt"
+            case "colon":
+                name = self.name()
+                return f': "${{{name}:={self.text(plain=True)}}}"'
+            case "declare":
+                return f"declare -x {assignment}"
+            case "typeset":
+                return f"typeset -x {assignment}"
+            case "revoke":
+                return f"export -n {self.name()}"
+            case "read":
+                return f"read -r {self.name()} <<< word"
+            case "printf":
+                return f"printf -v {self.name()} %s word"
+            case "call":
+                return self.random.choice(self.functions)
+            case _:
+                return f"export {assignment}"
+
+    def statement(self) -> list[str]:
+        """Some lines of script."""
+        kinds = ["simple"] * 10 + ["comment", "blank", "joined", "and", "or", "subshell", "group", "if", "case"]
+        kinds += ["for", "heredoc", "function", "continued", "multiline", "pipe", "set -a", "eval"]
+        kinds += ["string", "string"] + ([] if self.posix else ["array", "array", "array+"])
+        if self.depth > 2:
+            kinds = ["simple", "comment", "joined"]
+        match self.random.choice(kinds):
+            case "comment":
+                return [self.pick("# ", "#", "  # ") + self.pick(f"export {self.assignment()}", "a note", "--ka 3")]
+            case "blank":
+                return [""]
+            case "joined":
+                return [self.simple() + self.pick("; ", ";", " ; ") + self.simple()]
+            case "and":
+                return [f"{self.condition()} && {self.simple_alone()}"]
+            case "or":
+                return [f"{self.condition()} || {self.simple_alone()}"]
+            case "subshell":
+                return ["(", *self.body(), ")"]
+            case "group":
+                return ["{", *self.body(), "}"]
+            case "if":
+                arms = [f"if {self.condition()}; then", *self.body()]
+                if self.chance(30):
+                    arms += [f"elif {self.condition()}; then", *self.body()]
+                if self.chance(40):
+                    arms += ["else", *self.body()]
+                return [*arms, "fi"]
+            case "case":
+                default = ["  *)", *self.body(), "    ;;"] if self.chance(50) else []
+                return [f"case {self.pick('a', 'b', '$UNSET')} in", "  a|x)", *self.body(), "    ;;", *default, "esac"]
+            case "for":
+                return ["for i in 1 2; do", *self.body(), "done"]
+            case "heredoc":
+                quote = self.pick("'", "")
+                return [f"cat > file.txt <<{quote}EOF{quote}", f"export {self.name()}=heredoc", "--ka 3", "EOF"]
+            case "function":
+                # Its body is written before its name is known, so no function calls itself.
+                body = self.body()
+                name = f"f{len(self.functions)}"
+                self.functions.append(name)
+                return [f"{name}() {{", *body, "}"]
+            case "continued":
+                return ["export \\", f"  {self.assignment()} \\", f"  {self.assignment()}"]
+            case "multiline":
+                return [f'export {self.name()}="one', f"export {self.name()}=inside", 'three"']
+            case "pipe":
+                return [f"export {self.assignment()} | cat"]
+            case "set -a":
+                return [self.pick("set -a", "set +a", "set -o allexport", "set +o allexport")]
+            case "eval":
+                return [f"eval 'export {self.name()}={self.text(plain=True)}'"]
+            case "string":
+                name = f"STR{len(self.strings)}"
+                self.strings.append(name)
+                return [f'{name}="{self.string_flag()} {self.string_flag()}"']
+            case "array":
+                name = f"ARR{len(self.arrays)}"
+                self.arrays.append(name)
+                return [f"{name}=(", f"  {self.flag()}", "  # --ka 9", f"  {self.flag()}", ")"]
+            case "array+" if self.arrays:
+                return [f"{self.random.choice(self.arrays)}+=({self.flag()})"]
+            case _:
+                return [self.simple()]
+
+    def simple_alone(self) -> str:
+        text = self.simple()
+        return text.partition(";")[0] if "'" not in text and '"' not in text else f"export {self.name()}=z"
+
+    def body(self) -> list[str]:
+        self.depth += 1
+        indent = self.pick("  ", "\t", "")
+        lines = []
+        for _ in range(self.random.choice([1, 1, 2])):
+            lines += self.statement()
+        self.depth -= 1
+        # Lines inside quotes and heredocs must stay as they are.
+        plain = not any(line.startswith(("cat >", "EOF", "three")) for line in lines)
+        lines = [indent + line for line in lines] if plain else lines
+        if all(not line.strip() or line.strip().startswith("#") or line.endswith("{") for line in lines):
+            lines.append(":")
+        return lines
+
+    def flag(self) -> str:
+        name = self.random.choice(FLAGS)
+        if self.chance(15):
+            return name
+        joint = self.pick(" ", "=", "  ")
+        value = self.word()
+        if self.chance(15):
+            value = '"$' + self.name() + '"'
+        return f"{name}{joint}{value}"
+
+    def string_flag(self) -> str:
+        return f"{self.random.choice(FLAGS)}{self.pick(' ', '=')}{'w' + self.text(plain=True)}"
+
+    def launch(self) -> list[str]:
+        self.launches += 1
+        words: list[str] = []
+        for _ in range(self.random.choice([0, 0, 1, 2])):
+            words.append(f"{self.name()}={self.word()}")
+        wrapper = self.pick("", "", "", "nohup", "env", "env -u " + self.name(), "nice -n 5", "timeout 60", "exec")
+        if wrapper == "exec" and self.launches < 2:
+            wrapper = ""
+        if wrapper:
+            words.append(wrapper)
+        if wrapper.startswith("env") and self.chance(60):
+            words.append(f"{self.name()}={self.word()}")
+        words.append(f"srv --id {self.launches}")
+        for _ in range(self.random.choice([0, 1, 2, 3])):
+            kind = self.pick("flag", "flag", "array", "string", "alternative")
+            if kind == "array" and self.arrays:
+                words.append('"${' + self.random.choice(self.arrays) + '[@]}"')
+            elif kind == "string" and self.strings:
+                words.append("$" + self.random.choice(self.strings))
+            elif kind == "alternative" and self.chance(30):
+                words.append("${UNSET:+--ka 1}")
+            else:
+                words.append(self.flag())
+        joint = self.pick(" ", " ", " \\\n  ")
+        line = joint.join(words) + self.pick("", "", " > out.log 2>&1", " # done --ka 4", " &")
+        if line.endswith("&"):
+            line += "\nwait"
+        return line.split("\n")
+
+    def script(self) -> bytes:
+        lines = ["#!/bin/sh" if self.posix else "#!/bin/bash"]
+        for _ in range(self.random.randrange(1, 7)):
+            lines += self.statement()
+        lines += self.launch()
+        if self.chance(30):
+            for _ in range(self.random.randrange(0, 3)):
+                lines += self.statement()
+            lines += self.launch()
+        if self.chance(20):
+            lines += [f"export {self.assignment()}"]
+        end = "" if self.chance(15) else "\n"
+        return ("\n".join(lines) + end).encode()
+
+
+def lay_tools(folder: Path) -> None:
+    """The stub launch, and the few programs that a script finds."""
+    folder.mkdir(exist_ok=True)
+    stub = folder / "srv"
+    stub.write_text(STUB)
+    stub.chmod(0o755)
+    for name in "bash sh cat echo env nice nohup sleep timeout test true false".split():
+        path = shutil.which(name)
+        if path and not (folder / name).exists():
+            (folder / name).symlink_to(path)
+
+
+def run(content: bytes, folder: Path, shell: tuple[str, ...] = ("bash",)) -> list[Seen] | None:
+    """What the launches saw, in the order in which they ran; None if the shell does not accept the script."""
+    script, records = folder / "serve.sh", folder / "records"
+    script.write_bytes(content)
+    records.unlink(missing_ok=True)
+    env = {"PATH": str(folder / "bin"), "RECORDS": str(records), "LC_ALL": "C.UTF-8"}
+    command = [shutil.which(shell[0]) or shell[0], *shell[1:]]
+    where = {"cwd": folder, "env": env, "stdin": subprocess.DEVNULL, "timeout": 10}
+    if subprocess.run([*command, "-n", "serve.sh"], capture_output=True, check=False, **where).returncode:  # type: ignore[call-overload]
+        return None
+    subprocess.run([*command, "serve.sh"], capture_output=True, check=False, **where)  # type: ignore[call-overload]
+    return parse_records(records.read_bytes()) if records.exists() else []
+
+
+def parse_records(data: bytes) -> list[Seen]:
+    fields = data.split(b"\0")
+    seen: list[Seen] = []
+    at = 0
+    while at < len(fields) and fields[at].startswith(b"L"):
+        count = int(fields[at][1:])
+        argv = fields[at + 1 : at + 1 + count]
+        at += 1 + count
+        env: dict[bytes, bytes] = {}
+        while fields[at] != b"E":
+            name, equals, value = fields[at].partition(b"=")
+            if equals and name.startswith(b"K"):
+                env[name] = value
+            at += 1
+        at += 1
+        seen.append(Seen(argv, env))
+    return seen
+
+
+def is_posix_sh(path: str = "sh") -> bool:
+    return os.path.basename(os.path.realpath(shutil.which(path) or path)) == "dash"
