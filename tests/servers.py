@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -85,6 +87,7 @@ def openssh(folder: Path, *, extra: str = "") -> Iterator[Sshd]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=(folder / "sshd.log").open("wb"),
+            preexec_fn=_end_with_us,
         )
         if _listening(port, process):
             break
@@ -100,6 +103,12 @@ def openssh(folder: Path, *, extra: str = "") -> Iterator[Sshd]:
         # The listener by its pid; each connection's own process ends when its client closes.
         process.send_signal(signal.SIGTERM)
         process.wait(10)
+
+
+def _end_with_us() -> None:
+    """In the child: SIGTERM when the test run is killed (PR_SET_PDEATHSIG, Linux only)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 def _listening(port: int, process: subprocess.Popen[bytes]) -> bool:

@@ -57,7 +57,9 @@ def test_the_second_run_changes_nothing(bench: Bench) -> None:
 @pytest.mark.parametrize("step", ["probe", "resolve", "lock", "compare", "backup", "stage", "swap", "verify"])
 def test_an_error_at_any_step_leaves_the_old_file_and_a_recorded_outcome(bench: Bench, step: str) -> None:
     plan = bench.plan((KNOB, "512")).id
-    bench.host.faults[step] = NotWritten("disk full") if step not in ("swap", "verify") else KnobError("verify failed")
+    bench.host.faults[step] = (
+        NotWritten("disk full") if step not in ("swap", "verify") else KnobError("verify failed")
+    )
     with pytest.raises(KnobError) as error:
         bench.apply(plan)
     assert bench.live == SERVE
@@ -71,7 +73,9 @@ def test_an_error_at_any_step_leaves_the_old_file_and_a_recorded_outcome(bench: 
     ("error", "code"),
     [(Busy("held", holder="bert", since=1), 11), (Drifted("other bytes"), 10), (Unreachable("down"), 20)],
 )
-def test_an_error_before_the_swap_keeps_its_exit_code_and_the_plan(bench: Bench, error: KnobError, code: int) -> None:
+def test_an_error_before_the_swap_keeps_its_exit_code_and_the_plan(
+    bench: Bench, error: KnobError, code: int
+) -> None:
     plan = bench.plan((KNOB, "512")).id
     bench.host.faults["lock"] = error
     with pytest.raises(type(error)) as caught:

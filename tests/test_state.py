@@ -158,7 +158,9 @@ def test_a_change_of_two_knobs_is_in_effect_while_one_is() -> None:
     ],
     ids=["crashed", "lost", "busy", "rolled back", "settled in", "settled out"],
 )
-def test_what_an_attempt_leaves_of_its_plan(outcome: tuple[type[Event], dict[str, object]] | None, status: str) -> None:
+def test_what_an_attempt_leaves_of_its_plan(
+    outcome: tuple[type[Event], dict[str, object]] | None, status: str
+) -> None:
     story = Story()
     plan = story.plan(("K", "1", "2"))
     story.tell(Approved, plan=plan, source="flag")
@@ -185,16 +187,28 @@ def test_a_first_outcome_is_final() -> None:
     plan = story.plan(("K", "1", "2"))
     attempt = story.start(plan)
     story.tell(RolledBack, plan=plan, attempt=attempt, target=TARGET, reason="verify")
-    story.tell(Settled, plan=plan, attempt=attempt, target=TARGET, outcome="applied", digest=RESULT, manifest=MANIFEST)
+    story.tell(
+        Settled,
+        plan=plan,
+        attempt=attempt,
+        target=TARGET,
+        outcome="applied",
+        digest=RESULT,
+        manifest=MANIFEST,
+    )
     assert not story.state.plans[plan].is_change
 
 
 _values = st.sampled_from([None, "1", "2", "3"])
-_steps = st.lists(st.tuples(st.sampled_from("AB"), _values, st.sampled_from(["apply", "by_hand", "plan"])), max_size=8)
+_steps = st.lists(
+    st.tuples(st.sampled_from("AB"), _values, st.sampled_from(["apply", "by_hand", "plan"])), max_size=8
+)
 
 
 @given(steps=_steps, order=st.randoms(use_true_random=False))
-def test_any_order_of_arrival_gives_the_same_state(steps: list[tuple[str, str | None, str]], order: object) -> None:
+def test_any_order_of_arrival_gives_the_same_state(
+    steps: list[tuple[str, str | None, str]], order: object
+) -> None:
     story = Story()
     now: dict[str, str | None] = {"A": "1", "B": "1"}
     for name, value, how in steps:

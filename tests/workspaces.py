@@ -56,7 +56,9 @@ class Bench:
     def plan(self, *requests: tuple[str, str | None], **options: object) -> PlanReport:
         with self.open() as workspace:
             report = workspace.set(
-                ["gpu1/decode"], [Request(*pair) for pair in requests], Options(**options)  # type: ignore[arg-type]
+                ["gpu1/decode"],
+                [Request(*pair) for pair in requests],
+                Options(**options),  # type: ignore[arg-type]
             )
         assert not isinstance(report, NothingToDo)
         return report

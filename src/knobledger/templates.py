@@ -18,7 +18,9 @@ def rendered(template: str, variables: Mapping[str, object], *, workspace: Path 
     """A template with its variables filled in. Raises `BadConfig` for an unknown variable or a syntax error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 
-    folders = [folder for folder in (workspace / "templates" if workspace else None, _PACKAGE, _CHECKOUT) if folder]
+    folders = [
+        folder for folder in (workspace / "templates" if workspace else None, _PACKAGE, _CHECKOUT) if folder
+    ]
     environment = Environment(  # nothing here becomes HTML
         loader=FileSystemLoader(folders),
         undefined=StrictUndefined,

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from knobledger.workspace import Workspace
 
 
@@ -55,31 +53,23 @@ class Session:
         if self.json:
             print(json.dumps(report.to_json(), ensure_ascii=True))
         else:
+            from knobledger.report.paper import paper
             from knobledger.report.renderings import render
 
-            render(report, self.console())
+            render(report, paper(sys.stdout))
         return int(getattr(report, "exit_code", 0))
 
     def preview(self, report: Shown) -> None:
         """Shows a report on stderr, as part of a question."""
+        from knobledger.report.paper import paper
         from knobledger.report.renderings import render
 
-        render(report, self.console(stderr=True))
+        render(report, paper(sys.stderr))
 
     def say(self, text: str) -> None:
         """A sentence on stderr."""
         if text:
             print(text, file=sys.stderr)
-
-    def console(self, *, stderr: bool = False) -> Console:
-        """A terminal that wraps nothing when it is no terminal, and knows `NO_COLOR`."""
-        from rich.console import Console
-
-        stream = sys.stderr if stderr else sys.stdout
-        width = None if stream.isatty() or os.environ.get("COLUMNS") else 1000
-        return Console(
-            stderr=stderr, highlight=False, soft_wrap=not stream.isatty(), width=width, emoji=False
-        )
 
 
 session = Session()

@@ -30,8 +30,12 @@ def demo(
     directory: Annotated[
         Path | None, typer.Argument(metavar="DIR", help="Where the workspace is left. Default: a new folder.")
     ] = None,
-    host: Annotated[bool, typer.Option("--host", help="Only wake the host of an earlier demo in DIR, until Ctrl-C.")] = False,
-    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the restore as a picture.")] = None,
+    host: Annotated[
+        bool, typer.Option("--host", help="Only wake the host of an earlier demo in DIR, until Ctrl-C.")
+    ] = False,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the restore as a picture.")
+    ] = None,
 ) -> int:
     """Live through the incident on this machine: real processes, a real SSH server, the real commands."""
     from knobledger.demo.play import host_again, play

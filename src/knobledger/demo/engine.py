@@ -28,7 +28,7 @@ class Engine(BaseHTTPRequestHandler):
     ctas = DEFAULT
     started = time.time()
 
-    def do_GET(self) -> None:  # noqa: N802 - the name that the standard library calls
+    def do_GET(self) -> None:
         """Health and facts."""
         match self.path:
             case "/health":
@@ -38,7 +38,7 @@ class Engine(BaseHTTPRequestHandler):
             case _:
                 self._answer(404, {"error": f"no page {self.path}"})
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         """One token: the router asks prefill, then decode; these make it up."""
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         try:

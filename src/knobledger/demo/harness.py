@@ -18,7 +18,9 @@ def main() -> None:
     arguments = parser.parse_args()
     client = uuid.uuid4().hex
     for number in range(1, arguments.rounds + 1):
-        request = Request(f"{arguments.url}/generate", data=b"{}", method="POST", headers={"X-Client": client})
+        request = Request(
+            f"{arguments.url}/generate", data=b"{}", method="POST", headers={"X-Client": client}
+        )
         begun = time.monotonic()
         try:
             with urlopen(request, timeout=arguments.timeout) as answer:

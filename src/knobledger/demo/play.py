@@ -24,6 +24,7 @@ from knobledger.hosts.connect import connect
 from knobledger.hosts.host import Host
 from knobledger.quoting import command_line
 
+WATCHDOG = "SGLANG_DISAGGREGATION_INFLIGHT_TIMEOUT"
 _HARNESS = Path(__file__).parent / "harness.py"
 
 
@@ -75,10 +76,16 @@ class Play:
             self.console.print(Text(f"PROOF FAILED: {what}", style="bold red"))
 
     def _run(self, argv: tuple[str, ...], name: str, expect: int) -> str:
-        environment = {**os.environ, "FORCE_COLOR": "1"} if self.console.is_terminal else dict(os.environ)
+        coloured = self.console.is_terminal or self.console.record
+        environment = {**os.environ, "FORCE_COLOR": "1"} if coloured else dict(os.environ)
         environment |= {"GIT_PAGER": "cat", "COLUMNS": str(self.console.width)}
         done = subprocess.run(
-            argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment, check=False
+            argv,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            check=False,
         )
         text = done.stdout.decode()
         self._show(text)
@@ -86,7 +93,7 @@ class Play:
         return Text.from_ansi(text).plain
 
     def _show(self, text: str) -> None:
-        self.console.print(Text.from_ansi(text.rstrip("\n")), soft_wrap=True)
+        self.console.print(Text.from_ansi(text.rstrip("\n")), soft_wrap=not self.console.record)
 
 
 def play(directory: Path | None, picture: Path | None = None) -> int:
@@ -129,7 +136,9 @@ def _tune(play: Play) -> None:
     play.there("./restart.sh prefill decode router")
     play.there(f"grep -n TARGET_CTAS {play.stage.script('decode').name}")
     play.tell("14:14  Tuning: an A/B test says the knob is worth more at 512 (C64: 719.5 -> 811.7 tokens/s).")
-    play.knob("set", "gpu1/decode", f"{KNOB}=512", "--kind", "perf", "--why", "A/B: C64 +12.8 %", "--go-ahead")
+    play.knob(
+        "set", "gpu1/decode", f"{KNOB}=512", "--kind", "perf", "--why", "A/B: C64 +12.8 %", "--go-ahead"
+    )
     play.there("./restart.sh decode")
     play.prove("decode runs with 512", _live(play) == "512")
 
@@ -146,12 +155,14 @@ def _suspect(play: Play) -> None:
     )  # fmt: skip
     play.there("./restart.sh decode")
     play.prove("decode runs without the knob", _live(play) == "")
-    play.tell("Other work goes on in the same script: a watchdog for requests that stay in flight. A real fix.")
+    play.tell("Other work goes on: a watchdog for requests that stay in flight at prefill. A real fix.")
     play.knob(
-        "set", "gpu1/decode", "SGLANG_DISAGGREGATION_INFLIGHT_TIMEOUT=60", "--add", "--kind", "fix",
+        "set", "gpu1/prefill", f"{WATCHDOG}=60", "--add", "--kind", "fix",
         "--why", "watchdog for pinned requests", "--go-ahead",
     )  # fmt: skip
-    play.tell("But the harness still hangs. Past the proxy, straight to the router, it does not: the proxy is at fault.")
+    play.tell(
+        "But the harness still hangs. Past the proxy, straight to the router, it does not: the proxy is at fault."
+    )
     play.here(sys.executable, str(_HARNESS), proxy, shown=f"harness {proxy}", expect=1)
     passed = play.here(sys.executable, str(_HARNESS), router, shown=f"harness {router}")
     play.prove("24 of 24 rounds pass past the proxy", "24 of 24 rounds pass" in passed)
@@ -166,16 +177,18 @@ def _look(play: Play) -> None:
 
 
 def _restore(play: Play) -> None:
-    play.tell("The restore, planned first: it brings the knob back and keeps the watchdog.")
-    play.knob("restore", "serve_dsv4_decode.sh.pretgt_revert_2025.bak", "--plan", "--why", "the proxy was at fault")
+    play.tell("The restore is planned first, by the backup's own name; nothing is changed yet.")
+    play.knob(
+        "restore", "serve_dsv4_decode.sh.pretgt_revert_2025.bak", "--plan", "--why", "the proxy was at fault"
+    )
     plans = play.facts("plans")["plans"]
     assert isinstance(plans, list)
     plan = str(plans[0]["plan"])[:8]
-    play.tell("The owner gives the go-ahead for exactly this plan, and it is applied, with its proof.")
+    play.tell("The owner gives the go-ahead for exactly this plan; it is applied, and proves itself.")
     play.knob("approve", plan)
     proof = play.knob("apply", plan)
-    play.prove("grep shows line 5 with 512", f"5:export {KNOB}=512" in proof)
-    play.prove("diff shows the watchdog and nothing else", "later edit above and in nothing else" in proof)
+    for line in ("restored", f"5:export {KNOB}=512", "matches backup"):
+        play.prove(f"the chain prints {line!r}", f"  {line}\n" in proof)
 
 
 def _after(play: Play) -> None:
@@ -183,13 +196,20 @@ def _after(play: Play) -> None:
     play.there("./restart.sh prefill decode router")
     live = play.there(f"tr '\\0' '\\n' </proc/$(./service.sh pid decode)/environ | grep {KNOB}")
     play.prove("the running decode process has 512", live.strip() == f"{KNOB}=512")
-    play.tell("What the ledger says now; the tuning is restored, the revert is reverted, the watchdog stayed.")
+    play.tell(
+        "A backup copied back by hand would drop what others added since. An undo of the knob keeps it."
+    )
+    play.knob("set", "gpu1/decode", f"{WATCHDOG}=60", "--add", "--kind", "fix", "--go-ahead")
+    kept = play.knob("revert", "@-", "--plan")
+    play.prove("the later edit would be kept", f"keeps the later edit  +export {WATCHDOG}=60" in kept)
+    play.tell("What the ledger says now: the tuning is restored, the revert is reverted, the fixes stayed.")
     play.knob("since", "1h", "--live")
     since = play.facts("since", "1h")["changes"]
     assert isinstance(since, list)
     play.prove(
         "each change has its true status",
-        [change["status"] for change in since] == ["restored", "reverted", "in effect", "in effect"],
+        [change["status"] for change in since]
+        == ["restored", "reverted", "in effect", "in effect", "in effect"],
     )
     play.knob("verify")
     play.here("git", "-C", os.fspath(play.stage.root), "log", "--oneline", shown="git log --oneline")
@@ -204,7 +224,12 @@ def _close(play: Play, root: Path, seconds: float) -> int:
     held = sum(ok for _, ok in play.proofs)
     total = len(play.proofs)
     play.console.print()
-    play.console.print(Text(f"{held} of {total} proofs held, in {seconds:.0f} s", style="bold green" if held == total else "bold red"))
+    play.console.print(
+        Text(
+            f"{held} of {total} proofs held, in {seconds:.0f} s",
+            style="bold green" if held == total else "bold red",
+        )
+    )
     shown = command_line((os.fspath(root),))
     play.console.print(Text(f"The workspace stays in {shown}. To explore it:"))
     for line in (

@@ -20,7 +20,7 @@ class Proxy(BaseHTTPRequestHandler):
     seen: dict[str, int] = {}  # noqa: RUF012 - one per process, on purpose
     lock = threading.Lock()
 
-    def do_POST(self) -> None:  # noqa: N802 - the name that the standard library calls
+    def do_POST(self) -> None:
         """Answers the first rounds of a client, then hangs."""
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         client = self.headers.get("X-Client", "")

@@ -125,7 +125,9 @@ class EmbeddedSshd:
         self._transports.append(transport)
         # A client that goes away in the middle of the handshake is no concern of ours.
         with contextlib.suppress(paramiko.SSHException, EOFError, OSError):
-            transport.start_server(server=_Session(self))
+            session = _Session(self)
+            transport.start_server(server=session)
+            session.serve_streams(transport)
 
     def run(self, channel: paramiko.Channel, command: bytes) -> None:
         """Runs one command to its end, its streams tied to the channel."""
@@ -170,6 +172,7 @@ class _Session(paramiko.ServerInterface):  # type: ignore[misc]
 
     def __init__(self, server: EmbeddedSshd) -> None:
         self._server = server
+        self._streams: dict[int, socket.socket] = {}
 
     def get_allowed_auths(self, username: str) -> str:  # noqa: ARG002
         return "publickey"
@@ -199,26 +202,22 @@ class _Session(paramiko.ServerInterface):  # type: ignore[misc]
         except OSError:
             return int(paramiko.OPEN_FAILED_CONNECT_FAILED)
         stream.settimeout(None)
-        threading.Thread(target=self._tie, args=(chanid, stream), daemon=True).start()
+        self._streams[chanid] = stream
         return int(paramiko.OPEN_SUCCEEDED)
 
-    def _tie(self, chanid: int, stream: socket.socket) -> None:
-        channel = None
-        for transport in self._server._transports:
-            if transport.server_object is self:
-                # The channel appears when our answer has been sent.
-                while transport.is_active() and channel is None:
-                    candidate = transport.accept(0.5)
-                    if candidate is not None and candidate.get_id() == chanid:
-                        channel = candidate
-        if channel is None:
-            stream.close()
-            return
-        threading.Thread(target=_copy, args=(channel.recv, stream.sendall), daemon=True).start()
-        _copy(stream.recv, channel.sendall)
-        with contextlib.suppress(Exception):
-            channel.close()
-        stream.close()
+    def serve_streams(self, transport: paramiko.Transport) -> None:
+        """Ties each TCP stream to its channel, as the channels appear; ends with the connection."""
+        sessions: list[paramiko.Channel] = []
+        while transport.is_active():
+            channel = transport.accept(1)
+            if channel is None:
+                continue
+            stream = self._streams.pop(channel.get_id(), None)
+            if stream is None:
+                # A session. paramiko forgets a channel that nobody holds, even before its command has come.
+                sessions = [*(open_ for open_ in sessions if not open_.closed), channel]
+            else:
+                threading.Thread(target=_tie, args=(channel, stream), daemon=True).start()
 
 
 def _key(path: Path) -> paramiko.PKey:
@@ -264,6 +263,14 @@ def _pump_in(channel: paramiko.Channel, process: subprocess.Popen[bytes]) -> Non
     _copy(channel.recv, lambda data: os.write(descriptor, data))
     with contextlib.suppress(OSError):
         process.stdin.close()
+
+
+def _tie(channel: paramiko.Channel, stream: socket.socket) -> None:
+    threading.Thread(target=_copy, args=(channel.recv, stream.sendall), daemon=True).start()
+    _copy(stream.recv, channel.sendall)
+    with contextlib.suppress(Exception):
+        channel.close()
+    stream.close()
 
 
 def _copy(read: Any, write: Any) -> None:

@@ -64,7 +64,9 @@ class Stage:
         from knobledger.hosts.config import Config
 
         if not (root / "gpu1" / "service.sh").is_file():
-            raise Refused(f"{os.fspath(root)!r} is not the folder of a demo", hint="`knob demo DIR` makes one")
+            raise Refused(
+                f"{os.fspath(root)!r} is not the folder of a demo", hint="`knob demo DIR` makes one"
+            )
         port = Config.load(root).hosts["gpu1"].port or 0
         return cls(root, {"sshd": port}, _sshd(root, port))
 
@@ -80,7 +82,14 @@ class Stage:
     def start_proxy(self) -> None:
         """Starts the faulty proxy, which is not part of the host."""
         upstream = f"http://127.0.0.1:{self.ports['router']}"
-        argv = (sys.executable, str(_HERE / "proxy.py"), "--port", str(self.ports["proxy"]), "--upstream", upstream)
+        argv = (
+            sys.executable,
+            str(_HERE / "proxy.py"),
+            "--port",
+            str(self.ports["proxy"]),
+            "--upstream",
+            upstream,
+        )
         self.proxy = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
         _wait_for(self.ports["proxy"])
 

@@ -336,7 +336,13 @@ def entries(state: State, events: Iterable[tuple[EventId, Event | Foreign]]) -> 
     plans = state.plans
     return Log(
         tuple(
-            Entry(id_, event, plans[plan].planned.files[0].target if (plan := getattr(event, "plan", None)) in plans else None)
+            Entry(
+                id_,
+                event,
+                plans[plan].planned.files[0].target
+                if (plan := getattr(event, "plan", None)) in plans
+                else None,
+            )
             for id_, event in events
         )
     )

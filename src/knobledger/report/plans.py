@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from knobledger.errors import KnobError
 from knobledger.event import Applied, Failed, Planned, RolledBack, Settled
@@ -112,6 +112,20 @@ class PlanReport:
                 "by": self.fate_by,
             }
         return out
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A go-ahead or a rejection as it was recorded."""
+
+    report: PlanReport
+    decision: Literal["approved", "rejected"]
+    by: str
+    """the actor, and what stood behind it"""
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan's JSON, with its new status."""
+        return self.report.to_json()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,24 @@
-"""`render` with every report registered."""
+"""`render` for every report. Only the renderings of the report's own kind are imported."""
 
-from knobledger.report import terminal_look as terminal_look
-from knobledger.report import terminal_plan as terminal_plan
-from knobledger.report.terminal import render as render
+from __future__ import annotations
+
+from importlib import import_module
+
+from knobledger.report import terminal
+from knobledger.report.paper import Paper
+
+_HOMES = {
+    "knobledger.report.plans": "knobledger.report.terminal_plan",
+    "knobledger.report.changes": "knobledger.report.terminal_look",
+    "knobledger.report.status": "knobledger.report.terminal_look",
+    "knobledger.report.scanned": "knobledger.report.terminal_look",
+}
+"""modules of report values, and where these are rendered; all others are in `terminal`"""
+
+
+def render(report: object, page: Paper) -> None:
+    """Writes a report on a page. Raises `TypeError` for a value that is none."""
+    home = _HOMES.get(type(report).__module__)
+    if home is not None:
+        import_module(home)
+    terminal.render(report, page)

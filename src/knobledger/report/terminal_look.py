@@ -9,11 +9,10 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from rich.console import Console
-
 from knobledger.event import moment_of
 from knobledger.names import short
 from knobledger.report.changes import Blame, ChangeLine, Log, Since
+from knobledger.report.paper import Paper
 from knobledger.report.scanned import Scan, ScannedEdit
 from knobledger.report.status import Status, TargetStatus
 from knobledger.report.terminal import diff_text, edit_text, line, render
@@ -25,31 +24,31 @@ def local(at: str, zone: str) -> datetime:
 
 
 @render.register
-def _(report: Since, console: Console) -> None:
+def _(report: Since, page: Paper) -> None:
     items = sorted((*report.changes, *report.observed), key=lambda item: (item.at, item.change))
-    line(console, f"since {report.start.echo()}", "bold")
+    line(page, f"since {report.start.echo()}", "bold")
     for item in items:
-        _change(item, report.zone, console)
+        _change(item, report.zone, page)
     if not items:
-        line(console, "nothing changed, as far as the ledger knows")
+        line(page, "nothing changed, as far as the ledger knows")
     for drift in report.drift:
-        line(console, f"now    {drift.target}  {drift.message}", "yellow")
+        line(page, f"now    {drift.target}  {drift.message}", "yellow")
     if report.looked and not report.drift:
-        line(console, "now    every target holds its last recorded bytes", "green")
+        line(page, "now    every target holds its last recorded bytes", "green")
     if not report.looked:
         line(
-            console,
+            page,
             "edits by hand that nobody has looked at yet are not here: `--live` asks the hosts",
             "dim",
         )
 
 
-def _change(item: ChangeLine, zone: str, console: Console) -> None:
+def _change(item: ChangeLine, zone: str, page: Paper) -> None:
     when = local(item.at, zone)
     what = "; ".join(edit_text(edit) for edit in item.edits) or "lines that hold no knob"
     where = ", ".join(item.targets)
     state = item.status + (f" by {short(item.by)}" if item.by else "")
-    line(console, f"{when:%m-%d %H:%M:%S %Z}  {short(item.change)}  {where}  {what}   [{state}]")
+    line(page, f"{when:%m-%d %H:%M:%S %Z}  {short(item.change)}  {where}  {what}   [{state}]")
     by = f"{item.actor} for {item.on_behalf_of}" if item.on_behalf_of else item.actor
     who = f"by hand, seen by {by}" if item.verb == "observed" else f"{item.verb} by {by}"
     parts = [
@@ -58,13 +57,13 @@ def _change(item: ChangeLine, zone: str, console: Console) -> None:
         f"hypothesis: {', '.join(item.hypotheses)}" if item.hypotheses else "",
         item.finding or "",
     ]
-    line(console, "    " + "; ".join(part for part in parts if part), "dim")
+    line(page, "    " + "; ".join(part for part in parts if part), "dim")
 
 
 @render.register
-def _(report: Log, console: Console) -> None:
+def _(report: Log, page: Paper) -> None:
     if not report.entries:
-        line(console, "no entry matches")
+        line(page, "no entry matches")
     for entry in report.entries:
         event = entry.event
         when = local(event.at, getattr(event, "zone", "UTC"))
@@ -72,15 +71,15 @@ def _(report: Log, console: Console) -> None:
         name = f"{event.kind} {short(about)}" if about else event.kind
         what = "; ".join(edit_text(edit) for edit in entry.edits)
         line(
-            console,
+            page,
             f"{short(entry.id)}  {when:%Y-%m-%d %H:%M:%S %Z}  {name:20}  {entry.target or ''}  {what}".rstrip(),
         )
         by = f"{event.actor} for {event.on_behalf_of}" if event.on_behalf_of else event.actor
-        line(console, f"          by {by}" + (f": {entry.text}" if entry.text else ""), "dim")
+        line(page, f"          by {by}" + (f": {entry.text}" if entry.text else ""), "dim")
 
 
 @render.register
-def _(report: Blame, console: Console) -> None:
+def _(report: Blame, page: Paper) -> None:
     width = max((len(item.actor) for item in report.lines), default=0)
     for item in report.lines:
         if item.change is None:
@@ -88,24 +87,24 @@ def _(report: Blame, console: Console) -> None:
         else:
             origin = f"{short(item.change)}  {item.at[:16].replace('T', ' '):16}"
         who = "(first seen)" if item.first_contact else item.actor
-        line(console, f"{origin}  {who:{max(width, 12)}}  {item.line:4}  {item.text}")
+        line(page, f"{origin}  {who:{max(width, 12)}}  {item.line:4}  {item.text}")
     for text in report.remarks:
-        line(console, f"note: {text}", "dim")
+        line(page, f"note: {text}", "dim")
 
 
 @render.register
-def _(report: Status, console: Console) -> None:
+def _(report: Status, page: Paper) -> None:
     if not report.targets:
-        line(console, "hosts.toml names no service yet")
+        line(page, "hosts.toml names no service yet")
     for target in report.targets:
-        _target(target, report.live, console)
+        _target(target, report.live, page)
     for text in report.in_doubt:
-        line(console, f"in doubt: {text}; `knob recover` settles it", "red")
+        line(page, f"in doubt: {text}; `knob recover` settles it", "red")
     if report.open_plans:
-        line(console, f"plans that wait: {', '.join(report.open_plans)}; see `knob plans`", "yellow")
+        line(page, f"plans that wait: {', '.join(report.open_plans)}; see `knob plans`", "yellow")
 
 
-def _target(target: TargetStatus, live: bool, console: Console) -> None:
+def _target(target: TargetStatus, live: bool, page: Paper) -> None:
     if target.error:
         state, style = f"not known: {target.error}", "red"
     elif target.drift:
@@ -114,20 +113,20 @@ def _target(target: TargetStatus, live: bool, console: Console) -> None:
         state, style = "never recorded", "dim"
     else:
         state, style = ("as recorded" if live else "recorded, not looked at"), "dim"
-    line(console, f"{target.target}   {target.path}", "bold")
-    line(console, f"  {state}", style)
+    line(page, f"{target.target}   {target.path}", "bold")
+    line(page, f"  {state}", style)
     for knob in target.knobs:
         if not knob.occurrence["active"]:
             continue
         who = f"{short(knob.change)} {knob.actor} {knob.at[:16].replace('T', ' ')}Z" if knob.change else ""
         why = f": {knob.why}" if knob.why else ""
-        line(console, f"  {knob.occurrence['line']:4}  {_written(knob.occurrence)}   {who}{why}".rstrip())
+        line(page, f"  {knob.occurrence['line']:4}  {_written(knob.occurrence)}   {who}{why}".rstrip())
 
 
 @render.register
-def _(report: Scan, console: Console) -> None:
+def _(report: Scan, page: Paper) -> None:
     for file in report.files:
-        line(console, f"{file.file}   ({file.dialect.value})", "bold")
+        line(page, f"{file.file}   ({file.dialect.value})", "bold")
         for knob in file.knobs:
             marks = [knob["scope"]]
             marks += [word for word in ("dynamic", "overridable", "depends") if knob[word]]
@@ -135,21 +134,21 @@ def _(report: Scan, console: Console) -> None:
             marks += ["loses"] if knob["active"] and not knob["wins"] and not knob["depends"] else []
             where = f"{knob['file']}:" if knob["file"] else ""
             line(
-                console,
+                page,
                 f"{where}{knob['line']:4}  {_written(knob)}   {', '.join(dict.fromkeys(marks))}",
                 "" if knob["active"] else "dim",
             )
         for number, message in file.warnings:
-            line(console, f"{number:4}  warning: {message}", "yellow")
+            line(page, f"{number:4}  warning: {message}", "yellow")
 
 
 @render.register
-def _(report: ScannedEdit, console: Console) -> None:
-    diff_text(console, report.diff)
+def _(report: ScannedEdit, page: Paper) -> None:
+    diff_text(page, report.diff)
     if not report.diff:
-        line(console, "nothing would change")
+        line(page, "nothing would change")
     for text in report.warnings:
-        line(console, f"warning: {text}", "yellow")
+        line(page, f"warning: {text}", "yellow")
 
 
 def _written(knob: dict[str, Any]) -> str:

@@ -2,79 +2,78 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
 from knobledger.names import short
 from knobledger.plan import PlannedFile
 from knobledger.quoting import command_line
-from knobledger.report.plans import NothingToDo, PlanReport, TargetOutcome
+from knobledger.report.paper import Paper
+from knobledger.report.plans import Decided, NothingToDo, PlanReport, TargetOutcome
 from knobledger.report.terminal import diff_text, edit_text, line, render
 
 
 @render.register
-def _(report: PlanReport, console: Console) -> None:
+def _(report: PlanReport, page: Paper) -> None:
     planned = report.planned
     head = "applied" if report.is_change else f"plan ({report.status})"
     for target in report.targets:
         file = target.file
-        line(console, f"{head} {short(report.id)}   {planned.verb} {file.target}   {file.path}", "bold")
+        line(page, f"{head} {short(report.id)}   {planned.verb} {file.target}   {file.path}", "bold")
         for edit in file.edits:
-            line(console, f"  {edit_text(edit)}")
-        _later(file, console)
+            line(page, f"  {edit_text(edit)}")
+        _later(file, page)
         if target.outcome == "applied":
-            _proof(report, target, console)
+            _proof(report, target, page)
         else:
-            diff_text(console, file.diff)
+            diff_text(page, file.diff)
             if target.message:
-                line(console, f"  {target.outcome}: {target.message}", "red")
-    _reasons(report, console)
+                line(page, f"  {target.outcome}: {target.message}", "red")
+    _reasons(report, page)
 
 
-def _later(file: PlannedFile, console: Console) -> None:
+def _later(file: PlannedFile, page: Paper) -> None:
     for item in file.later_edits:
         word = "keeps" if item.kept else "DROPS"
         by = f"{short(item.change)} by {item.actor}" if item.change and item.actor else "an edit by hand"
-        line(console, f"  {word} the later edit  {item.sign}{item.text}   ({by})", "" if item.kept else "red")
+        line(page, f"  {word} the later edit  {item.sign}{item.text}   ({by})", "" if item.kept else "red")
 
 
-def _proof(report: PlanReport, target: TargetOutcome, console: Console) -> None:
+def _proof(report: PlanReport, target: TargetOutcome, page: Paper) -> None:
     file = target.file
     if target.receipt is None:
-        line(console, f"  {target.message}")
+        line(page, f"  {target.message}")
         return
     receipt = target.receipt
     live = receipt.manifest.resolved
-    line(console, f"  $ {command_line(('cp', '-p', live, receipt.backup))}", "dim")
+    line(page, f"  $ {command_line(('cp', '-p', live, receipt.backup))}", "dim")
     if file.backup and file.clean:
         line(
-            console,
+            page,
             f"  $ {command_line(('cp', '-p', file.backup, f'{live}.new'))} && {command_line(('mv', f'{live}.new', live))}",
             "dim",
         )
-        line(console, "  restored" if report.planned.verb == "restore" else "  reverted", "green")
+        line(page, "  restored" if report.planned.verb == "restore" else "  reverted", "green")
     for name in file.lines:
-        line(console, f"  $ {command_line(('grep', '-n', '-F', '-e', name, live))}", "dim")
+        line(page, f"  $ {command_line(('grep', '-n', '-F', '-e', name, live))}", "dim")
         hits = [item for item in receipt.grep if name in item.text]
         for item in hits:
-            line(console, f"  {item.line}:{item.text}", "green")
+            line(page, f"  {item.line}:{item.text}", "green")
         if not hits:
-            line(console, "  (no line)", "green")
+            line(page, "  (no line)", "green")
     if receipt.matches is not None:
-        line(console, f"  $ {command_line(('diff', '-q', live, receipt.matches))}", "dim")
-        line(console, "  matches backup" if receipt.matches_backup else "  DIFFERS from the backup", "green")
+        line(page, f"  $ {command_line(('diff', '-q', live, receipt.matches))}", "dim")
+        line(page, "  matches backup" if receipt.matches_backup else "  DIFFERS from the backup", "green")
     elif target.differences is not None and file.backup:
-        line(console, f"  $ {command_line(('diff', file.backup, live))}", "dim")
+        line(page, f"  $ {command_line(('diff', file.backup, live))}", "dim")
         for text in target.differences:
-            line(console, f"  {text}")
+            line(page, f"  {text}")
         kept = len(file.later_edits)
         edits = "later edit" if kept == 1 else "later edits"
         if only_later(target):
-            line(console, f"  differs from the backup in the {kept} {edits} above and in nothing else", "green")
+            line(page, f"  differs from the backup in the {kept} {edits} above and in nothing else", "green")
         else:
-            line(console, f"  DIFFERS from the backup in more than the {kept} {edits} above", "red")
+            line(page, f"  DIFFERS from the backup in more than the {kept} {edits} above", "red")
     else:
-        line(console, f"  $ {command_line(((receipt.digest_tool or 'sha256sum'), live))}", "dim")
-        line(console, f"  {receipt.digest[:16]}…  is the plan's result", "green")
+        line(page, f"  $ {command_line(((receipt.digest_tool or 'sha256sum'), live))}", "dim")
+        line(page, f"  {receipt.digest[:16]}…  is the plan's result", "green")
 
 
 def only_later(target: TargetOutcome) -> bool:
@@ -84,49 +83,60 @@ def only_later(target: TargetOutcome) -> bool:
     return shown == wanted
 
 
-def _reasons(report: PlanReport, console: Console) -> None:
+def _reasons(report: PlanReport, page: Paper) -> None:
     planned = report.planned
     by = f"{planned.actor} for {planned.on_behalf_of}" if planned.on_behalf_of else planned.actor
     line(
-        console,
+        page,
         f"by {by}, {planned.at[:19].replace('T', ' ')}Z"
         + (f", because: {planned.why}" if planned.why else ""),
         "dim",
     )
     for slug in planned.hypotheses:
-        line(console, f"under the hypothesis {slug}", "dim")
+        line(page, f"under the hypothesis {slug}", "dim")
     for text in (*planned.warnings, *report.remarks):
-        line(console, f"warning: {text}", "yellow")
+        line(page, f"warning: {text}", "yellow")
     name = short(report.id)
     if report.is_change:
-        _afterwards(report, name, console)
+        _afterwards(report, name, page)
     elif report.stale:
         line(
-            console,
+            page,
             "stale: the live bytes are no longer the ones that it was made for; make a new plan",
             "red",
         )
     elif report.status in ("open", "approved"):
         line(
-            console,
+            page,
             f"expires {planned.expires[:16].replace('T', ' ')}Z"
             + (f"; go-ahead: {report.approval}" if report.approved else ""),
             "dim",
         )
 
 
-def _afterwards(report: PlanReport, name: str, console: Console) -> None:
+def _afterwards(report: PlanReport, name: str, page: Paper) -> None:
     if report.fate not in (None, "in effect"):
-        line(console, f"since then {report.fate}, by {short(report.fate_by or '')}")
+        line(page, f"since then {report.fate}, by {short(report.fate_by or '')}")
         return
-    line(console, "nothing was restarted: a running process keeps the old value until it is", "yellow")
+    line(page, "nothing was restarted: a running process keeps the old value until it is", "yellow")
     verb = "restore" if report.planned.verb in ("revert", "unset") else "revert"
-    line(console, f"to take it back: knob {verb} {name}", "dim")
+    line(page, f"to take it back: knob {verb} {name}", "dim")
 
 
 @render.register
-def _(report: NothingToDo, console: Console) -> None:
+def _(report: Decided, page: Paper) -> None:
+    planned = report.report.planned
+    name = short(report.report.id)
+    where = ", ".join(file.target for file in planned.files)
+    line(page, f"plan {name}, {planned.verb} {where}: {report.decision} by {report.by}")
+    if report.decision == "approved":
+        expires = planned.expires[:16].replace("T", " ")
+        line(page, f"next, until {expires}Z and as long as the file is not changed: knob apply {name}", "dim")
+
+
+@render.register
+def _(report: NothingToDo, page: Paper) -> None:
     for name in report.targets:
-        line(console, f"{name}: nothing to change, it is so already; no entry and no backup were made")
+        line(page, f"{name}: nothing to change, it is so already; no entry and no backup were made")
     for text in report.remarks:
-        line(console, f"warning: {text}", "yellow")
+        line(page, f"warning: {text}", "yellow")

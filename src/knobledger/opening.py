@@ -1,0 +1,191 @@
+"""A workspace opened for one command: its config, ledger, hosts and author; what the verbs of `workspace.py` stand on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from zoneinfo import ZoneInfo
+
+from knobledger.drafting import Desk
+from knobledger.errors import Unknown
+from knobledger.event import Planned
+from knobledger.hosts.config import Config, HostConfig, Target
+from knobledger.hosts.connect import connect as connect_host
+from knobledger.hosts.host import Host
+from knobledger.hosts.readonly import ReadOnly
+from knobledger.knobs import Masker
+from knobledger.ledger.key import key
+from knobledger.ledger.snapshots import Snapshots
+from knobledger.ledger.store import Ledger
+from knobledger.moment import Resolved, parse
+from knobledger.names import EventId, short
+from knobledger.state import Plan, State
+from knobledger.syntax import complaint
+from knobledger.who import author
+
+Connect = Callable[[HostConfig, Path], Host]
+
+
+class Opening:
+    """A folder with `hosts.toml`, `ledger/` and `templates/`, opened for one command.
+
+    A context manager: leaving it lets the connections go and commits what was written, in one commit.
+    """
+
+    def __init__(
+        self, root: Path, env: Mapping[str, str], *, on_behalf_of: str = "", connect: Connect | None = None
+    ) -> None:
+        self.root = root
+        self.config = Config.load(root)
+        self.env = env
+        self.notes: list[str] = []
+        """sentences for the footer of the command"""
+        self._on_behalf_of = on_behalf_of
+        self._connect = connect or (lambda host, root: connect_host(host, root=root))
+        self._hosts: dict[str, Host] = {}
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path | None,
+        env: Mapping[str, str],
+        *,
+        on_behalf_of: str = "",
+        connect: Connect | None = None,
+    ) -> Self:
+        """The workspace named, else `KNOBLEDGER_WORKSPACE`, else the nearest folder upwards with a `hosts.toml`."""
+        named = directory or (Path(env["KNOBLEDGER_WORKSPACE"]) if env.get("KNOBLEDGER_WORKSPACE") else None)
+        if named is not None:
+            if not (named / "hosts.toml").is_file():
+                raise Unknown(
+                    f"{os.fspath(named)!r} is no workspace: it has no hosts.toml", hint=f"`knob init {named}`"
+                )
+            return cls(named.resolve(), env, on_behalf_of=on_behalf_of, connect=connect)
+        here = Path.cwd()
+        for folder in (here, *here.parents):
+            if (folder / "hosts.toml").is_file():
+                return cls(folder, env, on_behalf_of=on_behalf_of, connect=connect)
+        raise Unknown(
+            f"no workspace here: neither {os.fspath(here)!r} nor a folder above it has a hosts.toml",
+            hint="`knob init` makes one here; `knob -C DIR ...` names another",
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for host in self._hosts.values():
+            host.close()
+        self._commit()
+
+    def _commit(self) -> None:
+        if "desk" not in self.__dict__ or not self.desk.ledger.written:
+            return
+        from knobledger.ledger.history import commit
+
+        done = commit(self.root, self.desk.ledger.written, self._subject())
+        self.desk.ledger.written.clear()
+        if done.note:
+            self.notes.append(done.note)
+
+    def _subject(self) -> str:
+        """What the command did, for the git commit: the plan that its events are about."""
+        events = [self.state.events[id_] for id_ in self.desk.ledger.written]
+        kinds = ", ".join(dict.fromkeys(event.kind.replace("_", " ") for event in events))
+        for id_, event in zip(self.desk.ledger.written, events, strict=True):
+            about = id_ if isinstance(event, Planned) else getattr(event, "plan", None)
+            if about in self.state.plans:
+                planned = self.state.plans[about].planned
+                more = f" and {len(planned.files) - 1} more" if len(planned.files) > 1 else ""
+                return f"{planned.verb} {planned.files[0].target}{more}: {kinds} {short(about)}"
+        return f"ledger: {kinds}"
+
+    # -- what a verb needs -------------------------------------------------
+
+    @cached_property
+    def planning_only(self) -> bool:
+        """Plan mode: either source suffices, and nothing in the environment can leave what hosts.toml says."""
+        return self.config.workspace.mode == "plan" or self.env.get("KNOBLEDGER_MODE") == "plan"
+
+    @cached_property
+    def desk(self) -> Desk:
+        """The ledger with its state, and who writes; read once per command."""
+        zone = self.config.workspace.timezone or ""
+        ledger = Ledger(self.root)
+        return Desk(
+            ledger=ledger,
+            snapshots=Snapshots(self.root),
+            state=State.of((stored.id, stored.event) for stored in ledger.events()),
+            masker=self.masker,
+            author=author(self.root, self.env, on_behalf_of=self._on_behalf_of, zone=zone),
+            syntax=complaint,
+        )
+
+    @cached_property
+    def masker(self) -> Masker:
+        """Masks secrets with the workspace's own key."""
+        secrets = self.config.secrets
+        return Masker(key(self.root), add=secrets.add, keep=secrets.keep)
+
+    @property
+    def state(self) -> State:
+        """Everything derived from the ledger."""
+        return self.desk.state
+
+    @property
+    def now(self) -> datetime:
+        """The moment, by the author's clock."""
+        return self.desk.author.now()
+
+    def host(self, name: str, *, fresh: bool = False) -> Host:
+        """The connection to a host, opened at first use and kept; read-only in plan mode."""
+        if fresh and name in self._hosts:
+            self._hosts.pop(name).close()
+        if name not in self._hosts:
+            host = self._connect(self.config.hosts[name], self.root)
+            self._hosts[name] = ReadOnly(host) if self.planning_only else host
+        return self._hosts[name]
+
+    def targets(self, names: Sequence[str]) -> list[tuple[Target, Host]]:
+        """Targets by name, glob or group, each with its host; connecting begins at once, in the background."""
+        return [(target, self.host(target.host)) for target in self.config.targets(names)]
+
+    def find_change(self, text: str) -> EventId:
+        """A change by `@`, `@-`, an id or a prefix of it, or the id of an event about it. Raises `Unknown`."""
+        changes = self.state.changes
+        if text.startswith("@") and set(text[1:]) <= {"-"}:
+            back = len(text)
+            if back > len(changes):
+                raise Unknown(
+                    f"there is no change {text!r}: the ledger has {len(changes)}", hint="see `knob log`"
+                )
+            return changes[-back]
+        plan = self.find_plan(text)
+        if not plan.is_change:
+            raise Unknown(
+                f"{short(plan.id)} is a plan that was never applied, not a change",
+                hint=f"see `knob show {short(plan.id)}`",
+            )
+        return plan.id
+
+    def find_plan(self, text: str) -> Plan:
+        """A plan by id or prefix, or by an event about it. Raises `Unknown`."""
+        id_ = self.desk.ledger.resolve(text)
+        about = id_ if id_ in self.state.plans else getattr(self.state.events[id_], "plan", None)
+        if about is None or about not in self.state.plans:
+            raise Unknown(
+                f"{short(id_)} is an entry of kind {self.state.events[id_].kind!r}, neither a plan nor a change",
+                hint=f"see `knob show {short(id_)}`",
+            )
+        return self.state.plans[about]
+
+    def moment(self, text: str) -> Resolved:
+        """A WHEN, in the workspace's zone or else the operator's. Raises `Usage`."""
+        return parse(text, now=self.now, zone=ZoneInfo(self.desk.author.zone))

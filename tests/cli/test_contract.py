@@ -1,0 +1,215 @@
+"""The command contract: the keys of each JSON document, exit codes, and how targets, changes and moments are named."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clilab import Lab
+
+from knobledger import errors
+from knobledger.cli.main import run
+
+KNOB = "SGLANG_SM120_MMA_TARGET_CTAS"
+PLAN = [
+    "plan",
+    "target",
+    "path",
+    "edits",
+    "base",
+    "result",
+    "diff",
+    "clean",
+    "later_edits",
+    "restart",
+    "expires",
+    "approved",
+    "stale",
+    "warnings",
+    "targets",
+]
+OCCURRENCE = [
+    "name",
+    "kind",
+    "value",
+    "raw",
+    "line",
+    "column",
+    "span",
+    "active",
+    "wins",
+    "scope",
+    "form",
+    "dynamic",
+    "bare",
+    "overridable",
+    "depends",
+    "file",
+    "secret",
+]
+CHANGE = [
+    "change",
+    "at",
+    "actor",
+    "on_behalf_of",
+    "target",
+    "kind",
+    "edits",
+    "why",
+    "hypothesis",
+    "finding",
+    "status",
+    "by",
+]
+
+TARGET = {"target", "path", "base", "result", "edits", "diff", "outcome", "exit", "message"}
+SINCE = {"from", "until", "zone", "changes", "restarts", "observed", "hypotheses", "drift"}
+
+
+def ask(*argv: str, code: int = 0) -> dict[str, Any]:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()):
+        got = run([*argv, "--json"])
+    assert got == code, said.getvalue()
+    found: dict[str, Any] = json.loads(said.getvalue())
+    return found
+
+
+def test_plan_and_change(lab: Lab) -> None:
+    plan = ask("set", "gpu1/decode", f"{KNOB}=512", "--plan", "--why", "A/B", "--kind", "perf", "--for", "h")
+    assert set(PLAN) <= set(plan)
+    assert plan["edits"] == [{"name": KNOB, "kind": "env", "before": "256", "after": "512"}]
+    assert (plan["approved"], plan["stale"], plan["clean"]) == (False, False, False)
+    assert "receipt" not in plan
+    assert set(ask("plans")["plans"][0]) == set(plan)
+    assert ask("approve", plan["plan"])["approved"] is True
+    change = ask("apply", plan["plan"][:8])
+    assert set(PLAN) | {"change", "receipt", "restart"} <= set(change)
+    assert change["change"] == plan["plan"]
+    receipt = change["receipt"]
+    assert {"backup", "digest", "grep", "matches_backup", "steps", "clock_offset_s", "manifest"} <= set(
+        receipt
+    )
+    assert receipt["digest"] == plan["result"]
+    assert receipt["grep"] == [{"line": 5, "text": f"export {KNOB}=512"}]
+    assert [step["step"] for step in receipt["steps"]] == (
+        ["probe", "resolve", "lock", "compare", "backup", "stage", "swap", "verify"]
+    )
+    assert all(set(step) == {"step", "ok", "detail"} and step["ok"] for step in receipt["steps"])
+    assert set(change["targets"][0]) >= TARGET
+
+
+def test_looking(lab: Lab) -> None:
+    ask("set", "gpu1/decode", f"{KNOB}=512", "--go-ahead", "--why", "A/B")
+    ask("unset", "gpu1/decode", KNOB, "--go-ahead", "--label", "pretgt")
+    restored = ask("restore", "serve.sh.pretgt.bak", "--go-ahead")
+    assert restored["clean"] is True
+    assert restored["receipt"]["matches_backup"] is True
+    status = ask("status")["targets"][0]
+    assert {"target", "path", "digest", "drift", "restart_owed", "knobs"} <= set(status)
+    assert all({*OCCURRENCE, "change", "actor", "at", "why"} <= set(knob) for knob in status["knobs"])
+    since = ask("since", "1h")
+    assert set(since) >= SINCE
+    assert all(set(CHANGE) <= set(change) for change in since["changes"])
+    assert [change["status"] for change in since["changes"]] == ["restored", "reverted", "in effect"]
+    assert [change["by"] for change in since["changes"]] == [restored["change"], restored["change"], None]
+    assert ask("log", "--knob", KNOB, "--kind", "restore")["entries"][0]["change"] == restored["change"]
+    lines = ask("blame", "gpu1/decode")["lines"]
+    assert lines[4]["change"] == restored["change"]
+    assert [backup["state"] for backup in ask("backups", "gpu1/decode")["backups"]] == ["ok"] * 3
+    assert ask("diff", "gpu1/decode", "@-", "live")["edits"][0]["after"] == "512"
+    assert ask("verify") == {"ok": True, "findings": [], "note": ask("verify")["note"]}
+    assert ask("recover") == {"settled": [], "unsettled": []}
+    assert ask("index", "--rebuild")["rebuilt"] is True
+
+
+def test_scan(lab: Lab, tmp_path: Path) -> None:
+    script = lab.host / "serve.sh"
+    before = script.read_bytes()
+    found = ask("scan", str(script))["files"][0]
+    assert set(found) == {"file", "dialect", "knobs", "warnings"}
+    assert all(set(OCCURRENCE) <= set(knob) for knob in found["knobs"])
+    edit = ask(
+        "scan",
+        str(script),
+        "--set",
+        f"{KNOB}=512",
+        "--set=--mem-fraction-static=0.9",
+        "-o",
+        str(tmp_path / "o"),
+    )
+    assert script.read_bytes() == before
+    assert (tmp_path / "o").read_bytes() == before.replace(b"CTAS=256", b"CTAS=512").replace(b"0.85", b"0.9")
+    assert len(edit["edits"]) == 2
+
+
+def test_flags_are_knobs_too(lab: Lab) -> None:
+    for words in (("--set=--mem-fraction-static=0.9",), ("--", "--mem-fraction-static=0.8")):
+        with contextlib.redirect_stdout(io.StringIO()):
+            assert run(["set", "gpu1/decode", "--go-ahead", *words]) == 0
+    assert b"--mem-fraction-static 0.8\n" in (lab.host / "serve.sh").read_bytes()
+    ask("unset", "gpu1/decode", "--unset=--mem-fraction-static", "--go-ahead")
+    assert b"mem-fraction" not in (lab.host / "serve.sh").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("argv", "kind", "code"),
+    [
+        (("set", "gpu1/decode", "NOPE=1", "--go-ahead"), "knob_refused", 1),
+        (("set", "gpu1/nope", "A=1"), "unknown", 1),
+        (("show", "zz"), "unknown", 1),
+        (("set", "gpu1/decode", "NCCL_DEBUG=INFO"), "not_approved", 1),
+        (("fly",), "usage", 2),
+        (("since", "nonn"), "usage", 2),
+    ],
+    ids=["no such knob", "no such target", "no id", "no terminal", "no command", "no time"],
+)
+def test_errors_are_one_json_document(lab: Lab, argv: tuple[str, ...], kind: str, code: int) -> None:
+    error = ask(*argv, code=code)["error"]
+    assert error["kind"] == kind
+    assert error["message"]
+    assert error["hint"]
+
+
+def test_a_host_that_is_down_is_said_after_the_others(lab: Lab) -> None:
+    config = lab.root / "hosts.toml"
+    config.write_text(
+        config.read_text()
+        + '[hosts.gone]\naddress = "127.0.0.1"\nport = 9\n[hosts.gone.services.x]\nscript = "/x"\n'
+    )
+    status = ask("status", code=20)
+    assert [bool(target["error"]) for target in status["targets"]] == [False, True]
+    assert status["targets"][0]["knobs"]
+    assert ask("set", "gone/x", "A=1", "--go-ahead", code=20)["error"]["kind"] == "unreachable"
+
+
+def test_every_error_has_its_exit_code() -> None:
+    codes = {1, 2, 10, 11, 20, 21, 22, 23, 30, 70, 130}
+    found = set()
+    todo = [errors.KnobError]
+    while todo:
+        error = todo.pop()
+        todo += error.__subclasses__()
+        assert error.exit_code in codes
+        found.add(error.exit_code)
+    assert found == codes
+
+
+def test_one_plan_on_several_targets(lab: Lab) -> None:
+    (lab.host / "prefill.sh").write_bytes((lab.host / "serve.sh").read_bytes())
+    config = lab.root / "hosts.toml"
+    config.write_text(
+        config.read_text()
+        + f'[hosts.gpu1.services.prefill]\nscript = "{lab.host}/prefill.sh"\n'
+        + '[groups.pd]\nservices = ["gpu1/decode", "gpu1/prefill"]\n'
+    )
+    change = ask("set", "pd", f"{KNOB}=512", "--go-ahead")
+    assert [target["outcome"] for target in change["targets"]] == ["applied", "applied"]
+    assert b"CTAS=512" in (lab.host / "prefill.sh").read_bytes()
+    back = ask("revert", "@", "--go-ahead")
+    assert [target["receipt"]["matches_backup"] for target in back["targets"]] == [True, True]
+    assert ask("set", "gpu1/*", f"{KNOB}=256", "--go-ahead")["changed"] is False
