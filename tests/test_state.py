@@ -237,3 +237,22 @@ def test_the_newest_edit_of_a_knob_owns_its_value(steps: list[tuple[str, str | N
         [(_, chain)] = list(edits)
         assert chain[-1].edit.after == now[name]
         assert sum(edit.fate == "in effect" for edit in chain) == 1
+
+
+def test_a_clock_that_was_set_back_does_not_turn_causes_round() -> None:
+    story = Story()
+    plan = story.plan(("K", "1", "2"))
+    attempt = story.start(plan)
+    receipt = Receipt(backup=HostPath("/b"), backup_digest=BASE, digest=RESULT, manifest=MANIFEST)
+    early = Applied(
+        at=stamp(NOON - timedelta(hours=1)),
+        actor="anna",
+        parents=(attempt,),
+        plan=plan,
+        attempt=attempt,
+        target=TARGET,
+        receipt=receipt,
+    )
+    story.events.append((id_of(encode(early)), early))
+    assert story.state.in_doubt() == []
+    assert story.fates(plan) == ["in effect"]

@@ -15,6 +15,7 @@ from knobledger.errors import (
     Interrupted,
     KnobError,
     KnobRefused,
+    LedgerUnwritable,
     NotApproved,
     NotWritten,
     PlanSpent,
@@ -112,7 +113,14 @@ def attempt(desk: Desk, plan: Plan, target: Target, host: Host, reconnect: Conne
         target=target.name,
         receipt=_masked(desk, receipt, content, target),
     )
-    desk.write(applied)
+    try:
+        desk.write(applied)
+    except LedgerUnwritable as error:
+        raise StateUnknown(
+            f"the change is in {target.name}, proven on the host, but it could not be recorded: {error.message}",
+            hint="make room for the ledger, then `knob recover` looks at the host again and records it",
+            change=plan.id,
+        ) from error
     return applied
 
 

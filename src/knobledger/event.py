@@ -7,6 +7,7 @@ once and never changed; reading never re-encodes them, so an id stays true for n
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -189,13 +190,17 @@ def id_of(content: bytes) -> EventId:
 
 
 def decode(content: bytes) -> Event | Foreign:
-    """The event in these bytes. Raises `LedgerBroken` if they are not one."""
+    """The event in these bytes. Raises `LedgerBroken` if they are not one.
+
+    A known kind with values that only a newer version knows is `Foreign` too.
+    """
     try:
         raw: dict[str, Any] = json.loads(content)
         if raw["kind"] in KINDS:
-            return _adapter.validate_python(raw)
+            with suppress(ValidationError):
+                return _adapter.validate_python(raw)
         return Foreign.model_validate(raw)
-    except (ValueError, KeyError, TypeError, ValidationError) as e:
+    except (ValueError, KeyError, TypeError, ValidationError, RecursionError) as e:
         raise LedgerBroken(f"not an event: {str(e).splitlines()[0]}", hint="see `knob verify`") from e
 
 

@@ -15,7 +15,8 @@ _FILES = {
     "ledger/README.md": "ledger-readme.md.j2",
     "templates/README.md": "templates-readme.md.j2",
 }
-_IGNORED = "/.knobledger/"
+_RULES = {".gitignore": "/.knobledger/", ".gitattributes": "/ledger/events/** -text -filter -ident"}
+"""the workspace's private files never enter git; git must never change a byte of an event"""
 
 
 def found(directory: Path) -> Founded:
@@ -32,8 +33,9 @@ def found(directory: Path) -> Founded:
                 (root / name).parent.mkdir(exist_ok=True)
                 (root / name).write_text(rendered(template, {"name": root.name}), encoding="utf-8")
                 made.append(name)
-        if _ignore(root / ".gitignore"):
-            made.append(".gitignore")
+        for name, rule in _RULES.items():
+            if _ruled(root / name, rule):
+                made.append(name)
     except OSError as error:
         raise Refused(
             f"{os.fspath(root)!r} can't be made a workspace: {error.strerror}", hint="name another folder"
@@ -41,11 +43,12 @@ def found(directory: Path) -> Founded:
     return Founded(os.fspath(root), tuple(made), _git(root))
 
 
-def _ignore(path: Path) -> bool:
+def _ruled(path: Path, rule: str) -> bool:
+    """Whether the rule had to be added."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    if _IGNORED in lines:
+    if rule in lines:
         return False
-    path.write_text("\n".join([*lines, _IGNORED]) + "\n", encoding="utf-8")
+    path.write_text("\n".join([*lines, rule]) + "\n", encoding="utf-8")
     return True
 
 

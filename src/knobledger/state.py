@@ -1,7 +1,7 @@
 """The fold: events to who runs what, open plans, the fate of each change. Pure.
 
-The order of arrival does not matter: events are folded in the order (time, id). Nothing here is
-stored; everything is derived anew from the ledger.
+The order of arrival does not matter: events are folded in the order (time, id), parents before children.
+Nothing here is stored; everything is derived anew from the ledger.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class State:
     @classmethod
     def of(cls, events: Iterable[tuple[EventId, Event | Foreign]]) -> State:
         """Folds events that arrive in any order, each once or several times."""
-        state = cls(events=dict(sorted(dict(events).items(), key=lambda pair: (pair[1].at, pair[0]))))
+        state = cls(events=_in_order(dict(events)))
         for id_, event in state.events.items():
             state._take(id_, event)
         return state
@@ -272,6 +272,21 @@ class State:
                 undone = undone.undoes
         else:
             current.fate, current.by = "overwritten", new.event
+
+
+def _in_order(events: dict[EventId, Event | Foreign]) -> dict[EventId, Event | Foreign]:
+    """By (time, id), but never before an event's own parents: a clock that was set back must not turn causes round."""
+    done: dict[EventId, Event | Foreign] = {}
+    for id_ in sorted(events, key=lambda id_: (events[id_].at, id_)):
+        todo = [id_]
+        while todo:
+            first = [p for p in events[todo[-1]].parents if p in events and p not in done and p not in todo]
+            if first:
+                todo += sorted(first, reverse=True)
+            else:
+                last = todo.pop()
+                done.setdefault(last, events[last])
+    return done
 
 
 def changes_after(state: State, target: TargetName, change: EventId) -> list[EventId]:

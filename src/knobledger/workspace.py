@@ -273,7 +273,7 @@ class Workspace(Opening):
         from knobledger.report.upkeep import Indexed
 
         index = Index(Ledger(self.root))
-        return Indexed(index.rebuild() if rebuild else len(index.find()), rebuild)
+        return Indexed(index.rebuild() if rebuild else index.update(), rebuild)
 
     def note(self, text: str, about: str | None) -> Log:
         """Free text in the ledger, about an entry or about nothing."""

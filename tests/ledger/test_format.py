@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from knobledger import event as events
 from knobledger.event import Base, Event, decode, encode, id_of
+from knobledger.ledger.finding import FindingKind
 from knobledger.ledger.history import commit
 from knobledger.ledger.index import Index
 from knobledger.ledger.store import Ledger
@@ -44,7 +45,9 @@ def type_word(hint: object) -> str:
         case typing.Literal:
             return " or ".join(f"`{value}`" for value in typing.get_args(hint))
         case types.UnionType | typing.Union:
-            return " or ".join("null" if one is type(None) else type_word(one) for one in typing.get_args(hint))
+            return " or ".join(
+                "null" if one is type(None) else type_word(one) for one in typing.get_args(hint)
+            )
         case origin if origin is tuple:
             return f"list of {type_word(typing.get_args(hint)[0])}"
     if isinstance(hint, type) and issubclass(hint, BaseModel):
@@ -82,7 +85,7 @@ def test_the_common_fields_are_described() -> None:
 def test_every_kind_and_every_part_is_on_the_page() -> None:
     listed = set(re.findall(r"^### `(\w+)`$", PAGE, re.M))
     assert listed == events.KINDS
-    reached = {model for model in _KINDS}
+    reached = set(_KINDS)
     while new := {part for model in reached for part in _models_in(model)} - reached:
         reached |= new
     assert reached - set(_KINDS) == set(_PARTS)
@@ -109,6 +112,12 @@ def test_the_page_says_what_verify_can_not_see() -> None:
     assert TAIL_NOTE in " ".join(PAGE.split())
 
 
+def test_every_kind_of_finding_is_described() -> None:
+    listed = re.search(r"^## What `knob verify` says\n(.*?)^##", PAGE, re.M | re.S)
+    assert listed
+    assert tuple(re.findall(r"^\| `(\w+)` \|", listed[1], re.M)) == typing.get_args(FindingKind)
+
+
 def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     ledger = Ledger(tmp_path)
@@ -117,7 +126,9 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
     [by_hand] = re.findall(r"```sh\n(.*?)```", PAGE, re.S)
 
     def type_it() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["sh", "-c", by_hand], cwd=tmp_path, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            ["sh", "-c", by_hand], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
 
     clean = type_it()
     assert (clean.stdout, clean.stderr) == ("", "")

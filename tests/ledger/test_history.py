@@ -7,11 +7,13 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from ledgers import change, git, note, overwrite, path_of
 
+from knobledger.event import id_of
 from knobledger.ledger import repository as repositories
 from knobledger.ledger.history import Committed, commit
 from knobledger.ledger.store import Ledger
@@ -547,6 +549,38 @@ def test_a_damaged_event_is_not_committed(ledger: Ledger) -> None:
     path_of(ledger, good).with_name("stray.txt").write_text("stray")
     assert commit(ledger.root, [bad, good], "m").commit
     assert committed(ledger) == [f"A {place(ledger, good)}"]
+
+
+def test_bytes_that_are_no_event_do_not_break_the_commit(ledger: Ledger) -> None:
+    good = ledger.append(note())
+    content = b"no JSON"
+    path_of(ledger, good).with_name(f"{id_of(content)}.json").write_bytes(content)
+    assert commit(ledger.root, [id_of(content)], "m").commit
+
+
+def test_a_full_disk_on_the_workspaces_side_is_a_note(tmp_path: Path) -> None:
+    mount = tmp_path / "small"
+    mount.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", mount], check=False).returncode:
+        pytest.skip("needs root and tmpfs")
+    try:
+        git(mount, "init", "-q", "--template=")
+        ledger = Ledger(mount)
+        act(ledger)
+        id_ = ledger.append(note("second"))
+        filler = mount / "filler"
+        with filler.open("wb", buffering=0) as out, suppress(OSError):
+            while True:
+                out.write(b"x" * 4096)
+        done = commit(mount, [id_], "m", lock_wait_s=0.1)
+        assert done.commit is None
+        assert done.note.startswith("not committed to git (")
+        filler.unlink()
+        assert act(ledger, "third")[1].commit
+        assert status(ledger) == ""
+        git(mount, "fsck", "--strict", "--no-dangling")
+    finally:
+        subprocess.run(["umount", mount], check=True)
 
 
 def test_a_soft_reset_makes_events_uncommitted_again(ledger: Ledger) -> None:

@@ -178,14 +178,18 @@ def test_get_of_an_unknown_id(ledger: Ledger) -> None:
 def test_unfinished_files_are_ignored_and_tidied_after_an_hour(ledger: Ledger) -> None:
     id_ = ledger.append(note())
     fresh, stale = (path_of(ledger, id_).with_name(f".{name}.1.ab.tmp") for name in ("fresh", "stale"))
-    for path in (fresh, stale):
+    snapshot = ledger.root / ".knobledger" / "snapshots" / "ab" / ".abcd.1.ab.tmp"
+    snapshot.parent.mkdir(parents=True)
+    for path in (fresh, stale, snapshot):
         path.write_bytes(b"{")
-    os.utime(stale, (time.time() - 3700, time.time() - 3700))
+    for path in (stale, snapshot):
+        os.utime(path, (time.time() - 3700, time.time() - 3700))
     assert [stored.id for stored in ledger.events()] == [id_]
     assert verify(ledger) == ()
-    assert ledger.tidy() == 1
+    assert ledger.tidy() == 2
     assert fresh.exists()
     assert not stale.exists()
+    assert not snapshot.exists()
     assert ledger.tidy() == 0
 
 
@@ -403,3 +407,18 @@ def test_importing_the_ledger_loads_neither_git_nor_sql() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_only_event_files_count_as_events(ledger: Ledger) -> None:
+    path = path_of(ledger, ledger.append(note()))
+    for name in (
+        "x" * 64 + ".json",
+        "A" * 64 + ".json",
+        "0" * 64 + ".JSON",
+        "0" * 64,
+        "ü" * 64 + ".json",
+        "a.json",
+    ):
+        path.with_name(name).write_bytes(b"")
+    (path.parent / os.fsdecode(b"\xff" * 64 + b".json")).write_bytes(b"")
+    assert [stored.id for stored in ledger.events()] == list(ledger.heads()) == [path.stem]

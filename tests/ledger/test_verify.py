@@ -138,7 +138,7 @@ def test_not_canonical(ledger: Ledger, spell: Callable[[object], str]) -> None:
     raw = json.loads(encode(note("odd", 10).model_copy(update={"parents": ledger.heads()})))
     content = spell(raw).encode()
     ledger.path(id_of(content), day_of(at())).write_bytes(content)
-    assert kinds(verify(ledger)) == [("not canonical", id_of(content))]
+    assert kinds(verify(ledger)) == [("not_canonical", id_of(content))]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_references(ledger: Ledger) -> None:
     wrong = ledger.append(Approved(at=at(11), actor="a", plan=first, source="flag"))
     about = ledger.append(Noted(at=at(12), actor="a", text="t", about=EventId("1" * 64)))
     found = verify(ledger)
-    assert kinds(found) == [("missing", nobody), ("missing", "1" * 64), ("wrong reference", wrong)]
+    assert kinds(found) == [("missing", nobody), ("missing", "1" * 64), ("wrong_reference", wrong)]
     assert plan[:8] in found[0].message
     assert about[:8] in found[1].message
 
@@ -194,7 +194,7 @@ def test_a_parent_later_than_its_child_is_a_warning(ledger: Ledger) -> None:
     ledger.append(note("a little earlier", 1.5))
     early = ledger.append(note("the clock went back", -60))
     [finding] = verify(ledger)
-    assert (finding.kind, finding.event) == ("clock", early)
+    assert (finding.kind, finding.event) == ("warning_clock", early)
     assert finding.warning
 
 
@@ -222,7 +222,7 @@ def test_a_commit_that_deletes_an_event(kept: Ledger) -> None:
     git(kept.root, "rm", "-q", path_of(kept, last).relative_to(kept.root).as_posix())
     git(kept.root, "commit", "-qm", "tidy up")
     [finding] = verify(kept)
-    assert (finding.kind, finding.event) == ("deleted in git", last)
+    assert (finding.kind, finding.event) == ("deleted_in_git", last)
     assert git(kept.root, "rev-parse", "--short=8", "HEAD").strip() in finding.message
 
 
@@ -232,10 +232,10 @@ def test_a_commit_that_edits_an_event_and_one_that_puts_it_back(kept: Ledger) ->
     content = path.read_bytes()
     overwrite(path, content.replace(b"anna", b"emma"))
     git(kept.root, "commit", "-qam", "edit")
-    assert ("rewritten in git", id_) in kinds(verify(kept))
+    assert ("rewritten_in_git", id_) in kinds(verify(kept))
     overwrite(path, content)
     git(kept.root, "commit", "-qam", "and back")
-    assert kinds(verify(kept)) == [("rewritten in git", id_)] * 2
+    assert kinds(verify(kept)) == [("rewritten_in_git", id_)] * 2
 
 
 def test_a_merge_that_drops_an_event(kept: Ledger) -> None:
@@ -247,7 +247,7 @@ def test_a_merge_that_drops_an_event(kept: Ledger) -> None:
     ours = kept.append(note("ours", 51))
     commit(root, [ours], "ours")
     git(root, "merge", "-q", "-s", "ours", "-m", "drop theirs", "other")
-    assert ("deleted in git", dropped) in kinds(verify(kept))
+    assert ("deleted_in_git", dropped) in kinds(verify(kept))
 
 
 def test_a_plain_merge_is_clean(kept: Ledger) -> None:
@@ -263,7 +263,7 @@ def test_a_plain_merge_is_clean(kept: Ledger) -> None:
 def test_a_history_that_no_longer_holds_the_last_commit(kept: Ledger) -> None:
     git(kept.root, "commit", "-q", "--amend", "-m", "another text")
     [finding] = verify(kept)
-    assert finding.kind == "other history"
+    assert finding.kind == "warning_history"
     assert finding.warning
 
 
@@ -274,7 +274,7 @@ def test_git_is_asked_about_the_workspaces_own_folder_only(kept: Ledger) -> None
     path_of(kept, ids(kept)[-1]).unlink()
     git(kept.root, "commit", "-qam", "delete outside")
     assert verify(inner) == ()
-    assert [kind for kind, _ in kinds(verify(kept))] == ["deleted in git"]
+    assert [kind for kind, _ in kinds(verify(kept))] == ["deleted_in_git"]
 
 
 _JSON = st.recursive(

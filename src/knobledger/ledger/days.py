@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NewType
+from typing import NewType, cast
 
 from knobledger.names import EventId
 
@@ -26,6 +26,7 @@ SETTLED_NS = 2_000_000_000
 """A change older than this, in nanoseconds, can't share its tick with a later one."""
 
 _EVENT_FILE = re.compile(r"([0-9a-f]{64})\.json")
+_HEX = b"0123456789abcdef"
 _MOMENT = re.compile(r"(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d:\d\d\.\d{6}Z")
 
 
@@ -70,10 +71,13 @@ def stamps(events: Path) -> dict[Day, Stamp | None]:
 def ids_in(events: Path, day: Day) -> set[EventId]:
     """The ids that the names of a day's event files claim; empty if there is no such folder."""
     try:
-        with os.scandir(events / day) as entries:
-            return {EventId(found[1]) for entry in entries if (found := _EVENT_FILE.fullmatch(entry.name))}
-    except FileNotFoundError:
+        names = os.listdir(events / day)  # noqa: PTH208 - ten thousand path objects cost 20 ms
+    except (FileNotFoundError, NotADirectoryError):
         return set()
+    found = {name[:64] for name in names if len(name) == 69 and name.endswith(".json")}
+    if "".join(found).encode("utf-8", "surrogateescape").translate(None, _HEX):
+        found = {name for name in found if event_id(f"{name}.json")}
+    return cast("set[EventId]", found)
 
 
 def _numbered(folder: Path, digits: int) -> Iterator[str]:

@@ -10,19 +10,17 @@ FindingKind = Literal[
     "misnamed",
     "misplaced",
     "unreadable",
-    "not canonical",
+    "not_canonical",
     "missing",
-    "wrong reference",
+    "wrong_reference",
     "stray",
-    "deleted in git",
-    "rewritten in git",
+    "deleted_in_git",
+    "rewritten_in_git",
     "snapshot",
-    "clock",
-    "other history",
+    "warning_clock",
+    "warning_history",
 ]
-
-WARNINGS: frozenset[FindingKind] = frozenset({"clock", "other history"})
-"""Worth a look, and no proof of damage: clocks differ between machines, branches get switched."""
+"""Those that begin with `warning` are worth a look, and no proof of damage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,4 +35,4 @@ class Finding:
     @property
     def warning(self) -> bool:
         """Whether the ledger still verifies with this finding alone."""
-        return self.kind in WARNINGS
+        return self.kind.startswith("warning")

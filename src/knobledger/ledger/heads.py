@@ -65,17 +65,17 @@ class Heads:
         if known is not None and stamp is not None and known.stamp == stamp:
             return known
         present = ids_in(self.events, day)
-        if known is None or known.ids is None or known.ids - present:
+        if known is None or known.ids is None or not known.ids <= present:
             known = _Sum(None, set(), set(), set())
         assert known.ids is not None
         fresh = {
             id_: parents for id_ in present - known.ids if (parents := self.parents_of(day, id_)) is not None
         }
         self._unsaved += 1 + len(fresh)
-        ids = known.ids | fresh.keys()
+        known.ids.update(fresh)
         named = {parent for parents in fresh.values() for parent in parents}
         roots = known.roots | named
-        return _Sum(stamp, (known.tips | fresh.keys()) - roots, roots - ids, ids)
+        return _Sum(stamp, (known.tips | fresh.keys()) - roots, roots - known.ids, known.ids)
 
     def _load(self) -> dict[Day, _Sum]:
         try:

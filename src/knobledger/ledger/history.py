@@ -62,6 +62,9 @@ def commit(root: Path, ids: Sequence[EventId], message: str, *, lock_wait_s: flo
             moved = attempt + 1 < _ATTEMPTS and "cannot lock ref" in str(e)
             if not moved:
                 return Committed(None, f"not committed to git ({e}): the events go into the next commit")
+        except OSError as e:
+            why = (e.strerror or str(e)).lower()
+            return Committed(None, f"not committed to git ({why}): the events go into the next commit")
     raise AssertionError("unreachable")
 
 
@@ -119,10 +122,12 @@ def _fresh(events: Path, prefix: str, days: Sequence[Day], trees: Mapping[str, T
 
 def _author(repository: Repository, content: bytes) -> str:
     """`Name <mail>`: the event's actor if it says so much, else git's own user, else a fixed one."""
-    actor = str(json.loads(content).get("actor", ""))
-    name, mail = _git_user(repository)
+    actor = ""
+    with suppress(ValueError, KeyError, TypeError):
+        actor = str(json.loads(content)["actor"])
     if person := _PERSON.fullmatch(actor):
         return f"{person[1].strip() or person[2]} <{person[2]}>"
+    name, mail = _git_user(repository)
     if _MAIL.fullmatch(actor):
         return f"{name if name and mail == actor else actor} <{actor}>"
     return f"{name} <{mail}>" if name and mail else "knobledger <knobledger@localhost>"

@@ -56,8 +56,10 @@ class Repository:
         """The repository whose working tree holds `folder`. Raises `NoRepository`, `GitFailed`."""
         # GitPython looks for git when it is imported, and must not complain where there is none
         os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
-        from git.cmd import Git
-
+        try:
+            from git.cmd import Git
+        except ImportError as e:
+            raise NoRepository("git is not installed") from e
         git = Git(folder)
         asked = ("--is-inside-work-tree", "--absolute-git-dir", "--show-object-format")
         places = ("--git-path", "objects", "--show-prefix")
@@ -219,8 +221,10 @@ class Repository:
             except OSError as e:
                 raise GitFailed(f"can't lock the index: {_reason(e)}") from e
         try:
-            os.write(fd, f"knobledger {socket.gethostname()} {os.getpid()}\n".encode())
-            os.close(fd)
+            try:
+                os.write(fd, f"knobledger {socket.gethostname()} {os.getpid()}\n".encode())
+            finally:
+                os.close(fd)
             yield
         finally:
             lock.unlink(missing_ok=True)

@@ -7,10 +7,9 @@ fetched again from the host's backup of the same digest.
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from pathlib import Path
 
-from knobledger.ledger.writing import private_folder, sweep, write_once, write_over
+from knobledger.ledger.writing import private_folder, write_once, write_over
 from knobledger.names import Digest, digest_of
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -52,13 +51,6 @@ class Snapshots:
                 if _DIGEST.fullmatch(path.name) and self.get(Digest(path.name)) is None
             )
         )
-
-    def tidy(self) -> int:
-        """Remove what crashed writers left behind more than an hour ago; returns how many files."""
-        gone = 0
-        with suppress(OSError):
-            gone = sweep(self.folder)
-        return gone
 
     def _path(self, digest: Digest) -> Path:
         return self.folder / digest[:2] / digest

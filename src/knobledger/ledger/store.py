@@ -166,8 +166,11 @@ class Ledger:
             return self._heads.now()
 
     def tidy(self) -> int:
-        """Remove what crashed writers left behind more than an hour ago; returns how many files."""
-        return sweep(self.folder) if self.folder.is_dir() else 0
+        """Remove what crashed writers left in `ledger/events/` and `.knobledger/` more than an hour ago.
+
+        Returns how many files that were.
+        """
+        return sweep(self.folder) + sweep(self.root / ".knobledger")
 
     def _day_of(self, id_: EventId) -> Day:
         for day in reversed(days(self.folder)):

@@ -118,7 +118,7 @@ def _look(seen: _Seen, folder: Path, path: Path) -> None:
         seen.odd[named] = id_
         return
     if not canonical(raw, content):
-        seen.note("not canonical", id_, f"{place} is not written as canonical JSON (RFC 8785)")
+        seen.note("not_canonical", id_, f"{place} is not written as canonical JSON (RFC 8785)")
     if place != f"{event}/{path.name}":
         seen.note("misplaced", id_, f"{place} belongs to the folder {event}")
     seen.at[id_], seen.kind[id_] = raw["at"], raw["kind"]
@@ -159,13 +159,13 @@ def _follow(seen: _Seen) -> None:
         wanted = _REFERENCES.get(name, "")
         if wanted and seen.kind[other] != wanted:
             seen.note(
-                "wrong reference",
+                "wrong_reference",
                 id_,
                 f"{short(id_)} names {short(other)} as its {name}, but that is {seen.kind[other]!r}",
             )
         if name == "parents" and seen.at[other] > seen.at[id_] and _apart_s(seen, id_, other) > CLOCK_SLACK_S:
             seen.note(
-                "clock",
+                "warning_clock",
                 id_,
                 f"{short(id_)} ({seen.at[id_]}) is older than its parent {short(other)} ({seen.at[other]}): "
                 "a clock was wrong, or the order was tampered with",

@@ -31,7 +31,7 @@ def git_findings(root: Path, places: Collection[str]) -> Iterator[Finding]:
         last = last_commit(root)
         if last is not None and not repository.holds(last):
             yield Finding(
-                "other history",
+                "warning_history",
                 last,
                 f"HEAD does not descend from {short(last)}, the last commit made here: another branch is "
                 "checked out, or the history was rewritten",
@@ -39,7 +39,7 @@ def git_findings(root: Path, places: Collection[str]) -> Iterator[Finding]:
     except NoRepository:
         return
     except GitFailed as e:
-        yield Finding("other history", "git", f"git's copy could not be compared: {e}")
+        yield Finding("warning_history", "git", f"git's copy could not be compared: {e}")
 
 
 def _against_tree(repository: Repository, events: Path, places: Collection[str]) -> Iterator[Finding]:
@@ -81,5 +81,5 @@ def _against_past(repository: Repository) -> Iterator[Finding]:
             if event is None:
                 continue
             did = "deleted" if status == "D" else "changed"
-            kind: FindingKind = "deleted in git" if status == "D" else "rewritten in git"
+            kind: FindingKind = "deleted_in_git" if status == "D" else "rewritten_in_git"
             yield Finding(kind, event, f"the commit {short(id_of_commit)} {did} the event {short(event)}")

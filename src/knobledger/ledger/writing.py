@@ -93,6 +93,8 @@ def sync_folder(folder: Path) -> None:
 def sweep(folder: Path) -> int:
     """Remove the temporary files below `folder` that are older than `STALE_S`; returns how many."""
     gone = 0
+    if not folder.is_dir():
+        return gone
     oldest = time.time() - STALE_S
     for path in folder.rglob(".*.tmp"):
         with suppress(OSError):

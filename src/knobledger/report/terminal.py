@@ -128,8 +128,8 @@ def _(report: Verified, page: Paper) -> None:
 
 @render.register
 def _(report: Indexed, page: Paper) -> None:
-    done = "rebuilt from" if report.rebuilt else "up to date with"
-    line(page, f"the index is {done} {report.events} event files")
+    done = "is rebuilt from" if report.rebuilt else "is up to date; it lacked"
+    line(page, f"the index {done} {report.events} event files")
 
 
 @render.register

@@ -153,6 +153,7 @@ class Indexed:
     """The SQL index after it was looked after."""
 
     events: int
+    """all of them after a rebuild, else those that it lacked"""
     rebuilt: bool
 
     def to_json(self) -> dict[str, Any]:
