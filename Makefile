@@ -11,7 +11,7 @@ BENCH_ARGS ?=
 CODE := src tests docs bench
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz check format docs bench lock venv clean
+.PHONY: help demo test fuzz check format picture docs bench lock venv clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,10 +37,14 @@ format: $(VENV)/.dev ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 
+picture: $(VENV)/.dev ## Draw docs/demo.svg from a run of the demo in /srv/ops, which must not exist
+	@KNOBLEDGER_ACTOR=anna@example.org $(BIN)/knob demo /srv/ops --svg docs/demo.svg && rm -rf /srv/ops
+
 docs: $(VENV)/.dev ## Write the generated pages anew (docs/cli.md)
 	$(BIN)/python docs/generate.py
 
 bench: $(VENV)/.dev ## Measure against raw ssh, Ansible and pyinfra (BENCH_ARGS="--runs 15 --write")
+	@.ci/tools
 	$(BIN)/python bench/run.py $(BENCH_ARGS)
 
 COMPILE := $(BIN)/pip-compile --quiet --no-config --generate-hashes --strip-extras --allow-unsafe \

@@ -6,11 +6,13 @@ comparing the live file's digest with the plan's base and result.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from knobledger.drafting import Desk
 from knobledger.errors import (
+    Busy,
     Drifted,
     Interrupted,
     KnobError,
@@ -37,6 +39,9 @@ from knobledger.state import Attempt, Plan, PlanStatus
 
 Connect = Callable[[], Host]
 """a fresh connection to the same host, for the look after a lost answer"""
+
+_PATIENCE_S = 10.0
+"""how long a transaction whose answer was lost may go on before its outcome is called unknown"""
 
 _CHECKS: dict[Dialect, Check] = {
     Dialect.BASH: "bash",
@@ -125,8 +130,12 @@ def attempt(desk: Desk, plan: Plan, target: Target, host: Host, reconnect: Conne
 
 
 def settle(desk: Desk, attempt: Attempt, target: Target, host: Host) -> Settled:
-    """Decides an attempt in doubt by a fresh read, and records it. Changes nothing on the host."""
+    """Decides an attempt in doubt by a fresh read, and records it.
+
+    On the host only what the dead attempt left beside the file is removed. Raises `Busy` while it still runs.
+    """
     started = attempt.started
+    host.tidy(target.path, target.backup_dir)
     remote = host.read(target.path)
     if remote.digest == started.result:
         outcome = "applied"
@@ -148,6 +157,18 @@ def settle(desk: Desk, attempt: Attempt, target: Target, host: Host) -> Settled:
     )
     desk.write(settled)
     return settled
+
+
+def _settled(desk: Desk, attempt: Attempt, target: Target, host: Host) -> Settled:
+    """`settle`, with patience for a transaction that goes on without us."""
+    end = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return settle(desk, attempt, target, host)
+        except Busy:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.5)
 
 
 def _backup_beside(host: Host, target: Target, started: Started, remote: RemoteFile) -> HostPath | None:
@@ -265,8 +286,8 @@ def _after_loss(
 ) -> Settled:
     """The answer was lost: look again over a fresh connection, and say only what was seen there."""
     try:
-        settled = settle(desk, attempt, target, reconnect())
-    except (Unreachable, StateUnknown, Refused) as second:
+        settled = _settled(desk, attempt, target, reconnect())
+    except (Unreachable, StateUnknown, Refused, Busy) as second:
         facts = {**desk.author.signs(), "plan": plan.id, "attempt": attempt.id, "target": target.name}
         desk.write(Failed(**facts, outcome="unknown", error=lost.kind, reason=desk.masker.text(lost.message)))
         raise StateUnknown(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -142,8 +145,6 @@ def flaky(tmp_path: Path) -> Iterator[tuple[EmbeddedSshd, DiskRig, Path]]:
     fakes = tmp_path / "fakes"
     fakes.mkdir()
     box = tmp_path / "box"
-    import os
-
     environment = {**os.environ, "PATH": f"{fakes}:{os.environ['PATH']}"}
     with EmbeddedSshd(tmp_path / "ssh", box, environment=environment) as server:
         keys = server.keys
@@ -279,3 +280,81 @@ def test_secrets_stay_out_of_process_lists(flaky: tuple[EmbeddedSshd, DiskRig, P
 def test_openssh_is_named_as_not_yet_there(server: servers.Sshd) -> None:
     with pytest.raises(BadConfig):
         connect(replace(config_of(server), transport="openssh"), root=Path("/"))
+
+
+def test_many_streams_and_commands_at_once(server: servers.Sshd, dialled: Dialled) -> None:
+    host = dialled(config_of(server))
+
+    def echo(listener: socket.socket) -> None:
+        while True:
+            try:
+                stream, _ = listener.accept()
+            except OSError:
+                return
+            with stream:
+                stream.sendall(stream.recv(100))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=echo, args=(listener,), daemon=True).start()
+        port = listener.getsockname()[1]
+        failed: list[str] = []
+
+        def ask(number: int) -> None:
+            with host.dial("127.0.0.1", port, timeout_s=10) as stream:
+                stream.sendall(b"%d" % number)
+                got = stream.recv(100)
+            done = host.run(("printf", "%s", str(number)), timeout_s=20)
+            if (got, done.stdout) != (b"%d" % number, b"%d" % number):
+                failed.append(f"{number}: {got!r} {done!r}")
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failed == []
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_the_embedded_server_stops_what_it_started(tmp_path: Path) -> None:
+    with EmbeddedSshd(tmp_path / "ssh", tmp_path / "box") as server:
+        keys = server.keys
+        sshd = servers.Sshd(
+            server.port, server.user, tmp_path, keys.identity_file, keys.known_hosts, tmp_path
+        )
+        host = connect(config_of(sshd), root=Path("/"))
+        with pytest.raises(StateUnknown):
+            host.run(("sleep", "77"), timeout_s=0.3)
+        assert server._processes
+        running = list(server._processes)
+    host.close()
+    for process in running:
+        assert process.wait(5) is not None
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", server.port), timeout=1)
+    server.stop()
+
+
+@pytest.mark.tool("sshd", "ssh-keygen", "ssh-agent")
+def test_a_key_with_a_passphrase_is_taken_from_the_agent(
+    running: dict[str, servers.Sshd], dialled: Dialled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = running["openssh"]
+    locked = tmp_path / "id_locked"
+    for suffix in ("", ".pub"):
+        shutil.copy(f"{server.identity_file}{suffix}", f"{locked}{suffix}")
+    subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "a passphrase", "-f", locked], check=True)
+    with pytest.raises(Unreachable):
+        dialled(config_of(server, identity_file=locked)).read(PASSWD)
+    sock = f"{tmp_path}/agent"
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", sock], stdout=subprocess.DEVNULL)
+    try:
+        while not Path(sock).exists():
+            time.sleep(0.01)
+        monkeypatch.setenv("SSH_AUTH_SOCK", sock)
+        subprocess.run(["ssh-add", "-q", str(server.identity_file)], check=True)
+        for identity in (locked, f"{locked}.pub"):
+            assert dialled(config_of(server, identity_file=identity)).read(PASSWD).content
+    finally:
+        agent.terminate()
+        agent.wait()

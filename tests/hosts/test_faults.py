@@ -97,14 +97,17 @@ def test_a_backup_that_is_not_the_original_stops_everything(with_fakes: tuple[Di
     assert untouched(rig, "f")
 
 
-def test_a_writer_who_knows_no_lock_is_noticed_before_the_swap(with_fakes: tuple[DiskRig, Path]) -> None:
+@pytest.mark.parametrize("theirs", ["theirs", "sly"])
+def test_a_writer_who_knows_no_lock_is_noticed_before_the_swap(
+    with_fakes: tuple[DiskRig, Path], theirs: str
+) -> None:
     rig, fakes = with_fakes
-    fake(fakes, "sync", f'printf theirs >"{rig.path("f")}"')
+    fake(fakes, "sync", f'printf {theirs} >"{rig.path("f")}"')
     path = rig.put("f", b"old")
     with pytest.raises(Drifted) as caught:
         rig.host.replace(transaction(rig.host, path, b"new"))
-    assert caught.value.values["live"] == digest_of(b"theirs")
-    assert rig.content(path) == b"theirs"
+    assert caught.value.values["live"] == digest_of(theirs.encode())
+    assert rig.content(path) == theirs.encode()
     assert leftovers(rig) == []
 
 

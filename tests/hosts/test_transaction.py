@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conformance import SCRIPT
-from rigs import BACKUP_DIR, DiskRig, fake, leftovers, local, transaction, untouched
+from rigs import BACKUP_DIR, DiskRig, fake, leftovers, local, privileged, transaction, untouched
 
 from conftest import needs_root
 from knobledger.errors import Busy, Drifted, NotWritten, Refused, StateUnknown
@@ -219,7 +219,7 @@ def test_in_place_is_refused_under_a_running_interpreter(on: DiskRig) -> None:
 @needs_root
 def test_a_bind_mounted_file(on: DiskRig) -> None:
     source, path = on.put("source", b"old"), on.put("mounted here", b"")
-    subprocess.run(["mount", "--bind", source, path], check=True)
+    privileged("mount", "--bind", source, path)
     try:
         assert on.host.read(path).manifest.mount is True
         assert on.host.read(source).manifest.mount is False
@@ -244,8 +244,10 @@ def test_new_syntax_errors_are_not_written(on: DiskRig, check: str) -> None:
         return
     path = on.put("f", SCRIPT)
     with pytest.raises(NotWritten) as caught:
-        on.host.replace(transaction(on.host, path, b"if true; then\n", check=check))
+        on.host.replace(transaction(on.host, path, b"T=s3cr3t ) if true; then\n", check=check))
     assert f"{check} -n" in caught.value.message
+    assert path in caught.value.hint
+    assert "s3cr3t" not in caught.value.hint
     assert on.content(path) == SCRIPT
     assert untouched(on, "f")
     # What was wrong before is no reason to refuse a change.
@@ -274,7 +276,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of one megabyte."""
     folder = tmp_path / "small"
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], check=True)
+    privileged("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder))
     yield folder
     subprocess.run(["umount", str(folder)], check=True)
 
@@ -310,7 +312,7 @@ def test_a_disk_that_gets_full_while_writing(small_disk: Path, tmp_path: Path) -
 @pytest.mark.parametrize("flag", ["i", "a"])
 def test_an_immutable_or_append_only_file(on: DiskRig, flag: str) -> None:
     path = on.put("f", b"old")
-    subprocess.run(["chattr", f"+{flag}", path], check=True)
+    privileged("chattr", f"+{flag}", path)
     try:
         with pytest.raises(NotWritten) as caught:
             on.host.replace(transaction(on.host, path, b"new"))
@@ -325,7 +327,7 @@ def test_an_immutable_or_append_only_file(on: DiskRig, flag: str) -> None:
 @needs_root
 def test_an_immutable_folder_and_a_read_only_disk(on: DiskRig, small_disk: Path) -> None:
     path = on.put("f", b"old")
-    subprocess.run(["chattr", "+i", str(on.root)], check=True)
+    privileged("chattr", "+i", str(on.root))
     try:
         with pytest.raises(NotWritten):
             on.host.replace(transaction(on.host, path, b"new"))

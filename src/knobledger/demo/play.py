@@ -147,7 +147,7 @@ def _suspect(play: Play) -> None:
     proxy, router = (f"http://127.0.0.1:{play.stage.ports[name]}" for name in ("proxy", "router"))
     play.tell("Afternoon: the agents' harnesses hang. 'It worked at noon' - what changed?")
     play.here(sys.executable, str(_HARNESS), proxy, shown=f"harness {proxy}", expect=1)
-    play.knob("log", "--limit", "4")
+    play.knob("since", "noon")
     play.tell("20:25  The newest knob is suspected, and taken out. A backup comes first, under a label.")
     play.knob(
         "unset", "gpu1/decode", KNOB, "--label", "pretgt_revert_2025", "--kind", "mitigation",

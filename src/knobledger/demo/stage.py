@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -114,22 +115,22 @@ def _sshd(root: Path, port: int) -> EmbeddedSshd:
 
 
 def _write_host(host: Path, ports: dict[str, int]) -> None:
-    python, engine = quote(sys.executable), quote(str(_HERE / "engine.py"))
+    # The host has its own programs: our interpreter, and the engine.
+    (host / "python3").symlink_to(sys.executable)
+    shutil.copyfile(_HERE / "engine.py", host / "engine.py")
     peers = {name: f"http://127.0.0.1:{ports[name]}" for name in ("prefill", "decode")}
     for service in SERVICES:
         facts = {
             "role": service,
             "gpus": _GPUS[service],
             "knobs": _KNOBS[service],
-            "python": python,
-            "engine": engine,
             "port": ports[service],
             "peers": list(peers.items()) if service == "router" else [],
         }
         _script(host / _script_name(service), rendered("demo/serve.sh.j2", facts))
     _script(host / "service.sh", rendered("demo/service.sh.j2", {"root": quote(str(host))}))
     services = {name: ports[name] for name in SERVICES}
-    facts = {"root": quote(str(host)), "ports": services, "python": python}
+    facts = {"root": quote(str(host)), "ports": services}
     _script(host / "restart.sh", rendered("demo/restart.sh.j2", facts))
 
 

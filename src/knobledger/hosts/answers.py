@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -190,8 +191,7 @@ def failure(reply: Reply, asked: Asked, transaction: Transaction | None) -> Knob
         case "busy":
             return _busy(reply, asked, facts)
         case "notwritten":
-            complaint = reply.text("complaint")
-            hint = complaint or "the file is as before; mend the reason and apply again"
+            hint = _complaint(reply, asked) or "the file is as before; mend the reason and apply again"
             return NotWritten(f"{asked} was not written: {message}", hint=hint, **facts)
         case "rolledback":
             hint = f"the file is as before; the backup stays at {reply.text('backup')}"
@@ -202,6 +202,17 @@ def failure(reply: Reply, asked: Asked, transaction: Transaction | None) -> Knob
             return unknown(reply, asked, transaction, message)
         case _:
             return Bug(f"{asked}: the transaction ended with {kind!r} {message!r}", **facts)
+
+
+def _complaint(reply: Reply, asked: Asked) -> str:
+    """What the syntax check said, by the target's name, without the lines of the file that shells repeat.
+
+    Those may hold secrets.
+    """
+    said = re.sub(
+        r"\S*/\.(?:knobledger\.stage|verify)\.[^\s:]*", lambda _: asked.path, reply.text("complaint")
+    )
+    return "\n".join(line for line in said.splitlines() if not re.search(r"line \d+: `", line))
 
 
 def _busy(reply: Reply, asked: Asked, facts: dict[str, Any]) -> Busy:

@@ -16,8 +16,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from knobledger.errors import BadConfig, Unknown
+from knobledger.hosts.mistakes import FILE_NAME, bad, nearest, problem, syntax_error
 from knobledger.hosts.sections import (
-    HEALTH_KINDS,
     ApprovalPolicy,
     GroupSection,
     Health,
@@ -26,12 +26,10 @@ from knobledger.hosts.sections import (
     ServiceSection,
     TransportName,
     WorkspaceSection,
-    model_at,
 )
 from knobledger.knobs.occurrence import Dialect
 from knobledger.names import HostPath, TargetName
 
-FILE_NAME = "hosts.toml"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _POLICIES: tuple[ApprovalPolicy, ...] = ("confirm", "signed", "two-person")
 """from the weakest to the strictest"""
@@ -128,16 +126,16 @@ class Config:
         try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise _syntax_error(text, error) from None
+            raise syntax_error(text, error) from None
         try:
             file = HostsFile.model_validate(data)
         except ValidationError as error:
-            problems = [_problem(item["loc"], item["type"], item["msg"], data) for item in error.errors()]
-            raise _bad(problems) from None
+            problems = [problem(item["loc"], item["type"], item["msg"], data) for item in error.errors()]
+            raise bad(problems) from None
         config = cls(root, file)
         problems = list(_cross_check(config))
         if problems:
-            raise _bad(problems)
+            raise bad(problems)
         return config
 
     @property
@@ -320,66 +318,13 @@ def _dialect(key: str, path: str, section: ServiceSection) -> Dialect:
     return Dialect.BASH
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    """The nearest known name as a question, or nothing."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else ""
-
-
 def _unknown(what: str, name: str, known: Iterable[str]) -> Unknown:
     names = list(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-    message = f"no {what} {name!r} in {FILE_NAME}{_nearest(name, names)}"
+    message = f"no {what} {name!r} in {FILE_NAME}{nearest(name, names)}"
     return Unknown(
         message, hint="`knob status` lists the targets; groups and globs work too", value=name, nearest=near
     )
-
-
-def _bad(problems: list[str]) -> BadConfig:
-    return BadConfig("; ".join(dict.fromkeys(problems)), hint=f"edit {FILE_NAME}", problems=problems)
-
-
-def _syntax_error(text: str, error: tomllib.TOMLDecodeError) -> BadConfig:
-    message = str(error)
-    found = re.search(r"\s*\(at line (\d+), column (\d+)\)", message)
-    # "at end of document" carries no line: it is the last one.
-    line = int(found[1]) if found else max(1, len(text.splitlines()))
-    reason = (message[: found.start()] if found else message).rstrip()
-    reason = reason[:1].lower() + reason[1:]
-    return BadConfig(
-        f"{FILE_NAME}, line {line}: {reason}", hint=f"edit {FILE_NAME} at line {line}", line=line
-    )
-
-
-def _problem(place: tuple[str | int, ...], kind: str, message: str, data: object) -> str:
-    # The tag that pydantic puts after a health entry's number stands nowhere in the file.
-    parts = [
-        part
-        for index, part in enumerate(place)
-        if not (part in HEALTH_KINDS and index > 0 and isinstance(place[index - 1], int))
-    ]
-    shown = ".".join(str(part) for part in parts)
-    if kind == "extra_forbidden":
-        model = model_at(place[:-1])
-        known = list(model.model_fields) if model is not None else []
-        return f"{FILE_NAME}: unknown key {shown!r}{_nearest(str(place[-1]), known)}"
-    message = message.removeprefix("Value error, ")
-    value = _at(parts, data)
-    if not isinstance(value, (dict, list)) and value is not None and repr(value) not in message:
-        message = f"{message}, not {value!r}"
-    return f"{FILE_NAME}: {shown or 'the file'}: {message[:1].lower()}{message[1:]}"
-
-
-def _at(place: Sequence[str | int], data: object) -> object:
-    for part in place:
-        match data, part:
-            case dict(), _ if part in data:
-                data = data[part]
-            case list(), int():
-                data = data[part] if part < len(data) else None
-            case _:
-                return None
-    return data
 
 
 def _cross_check(config: Config) -> Iterator[str]:
@@ -390,13 +335,13 @@ def _cross_check(config: Config) -> Iterator[str]:
             yield from _check_name("service", name)
             for other in service.after:
                 if _full(host, other) not in services:
-                    near = _nearest(_full(host, other), services)
+                    near = nearest(_full(host, other), services)
                     yield f"{FILE_NAME}: hosts.{host}.services.{name}.after: no service {other!r}{near}"
     for name, group in config.file.groups.items():
         yield from _check_name("group", name)
         for pattern in group.services:
             if not any(fnmatch.fnmatchcase(full, pattern) for full in services):
-                near = _nearest(pattern, services)
+                near = nearest(pattern, services)
                 yield f"{FILE_NAME}: groups.{name}.services: no service {pattern!r}{near}"
     yield from _circles(config)
 

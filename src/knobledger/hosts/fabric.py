@@ -101,7 +101,8 @@ class FabricHost(ScriptedHost):
                 stdout += chunk
             if not wire.is_complete(stdout, request.last) and _status_came(channel, deadline):
                 status = channel.recv_exit_status()
-            drain.join(0.2 if status is None else 2)
+            if request.stderr or status is not None:
+                drain.join(0.2 if status is None else 2)
         except TimeoutError:
             timed_out = True
         except (paramiko.SSHException, OSError, EOFError):

@@ -107,5 +107,11 @@ class Host(Protocol):
     def backups(self, path: HostPath, backup_dir: str) -> tuple[BackupFile, ...]:
         """The files in the backup directory whose names begin with the target's; none without a directory."""
 
+    def tidy(self, path: HostPath, backup_dir: str) -> tuple[HostPath, ...]:
+        """Removes what dead transactions left beside a target; the paths removed. May be called twice.
+
+        Raises `Busy` while a transaction is under way.
+        """
+
     def close(self) -> None:
         """Lets the connection go. May be called twice."""

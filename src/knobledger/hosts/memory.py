@@ -158,6 +158,11 @@ class MemoryHost:
             if name.startswith(begin) and "/" not in name[len(begin) :] and name != where
         )
 
+    def tidy(self, path: HostPath, backup_dir: str) -> tuple[HostPath, ...]:  # noqa: ARG002
+        """See `Host.tidy`: transactions in memory leave nothing behind."""
+        self._step("tidy")
+        return ()
+
     def close(self) -> None:
         """See `Host.close`."""
         self.closed = True

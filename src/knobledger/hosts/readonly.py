@@ -67,6 +67,12 @@ class ReadOnly:
         """See `Host.backups`."""
         return self._backups(path, backup_dir)
 
+    def tidy(self, path: HostPath, backup_dir: str) -> NoReturn:  # noqa: ARG002
+        """Refused: `PlanMode`."""
+        raise PlanMode(
+            f"plan mode: nothing is removed on {self.name!r}", hint="somebody who may act: `knob recover`"
+        )
+
     def close(self) -> None:
         """See `Host.close`."""
         self._close()

@@ -39,8 +39,8 @@ clean() {
     stage='' scratch='' heldby='' lockfile='' unneeded='' bmade=''
 }
 
-# end KIND MESSAGE: the last frame, and the end of the script.
-end() {
+# finish KIND MESSAGE: the last frame, and the end of the script.
+finish() {
     clean
     frame end "$1 ${2-}"
     exit 0
@@ -49,7 +49,7 @@ end() {
 # fail STEP KIND MESSAGE
 fail() {
     step "$1" no "$3"
-    end "$2" "$3"
+    finish "$2" "$3"
 }
 
 # Which tools are here, each in its dialect.
@@ -107,9 +107,14 @@ look() {
 
 # extras FILE: sets acl xattrs label, as far as there are tools that show them.
 extras() {
-    acl='' xattrs='' label=''
-    if have getfacl; then acl=$(getfacl -csEp -- "$1" 2>/dev/null) || acl=''; fi
-    if have getfattr; then xattrs=$(getfattr -d -m - --absolute-names -- "$1" 2>/dev/null) || xattrs=''; fi
+    acl='' xattrs='' label='' seen=no
+    have getfattr && xattrs=$(getfattr -d -m - --absolute-names -- "$1" 2>/dev/null) && seen=yes
+    # Where xattrs can be seen, an ACL is one of them; asking again only if there is one saves time.
+    case $seen$xattrs in
+    no* | *system.posix_acl_access=*)
+        if have getfacl; then acl=$(getfacl -csEp -- "$1" 2>/dev/null) || acl=''; fi
+        ;;
+    esac
     if [ -n "$xattrs" ]; then
         # The kernel keeps no order; ima and evm are about the content, and change with it.
         xattrs=$(printf '%s\n' "${xattrs#*"$nl"}" | grep -v -e '^security\.ima=' -e '^security\.evm=' | sort)
@@ -131,7 +136,7 @@ started() {
     if [ -r /proc/self/stat ]; then
         { read -r line <"/proc/$1/stat"; } 2>/dev/null || return 1
         # shellcheck disable=SC2086
-        set -- ${line##*) }
+        set -- ${line##*") "}
         shift 19
         start=$1
     else
@@ -142,7 +147,12 @@ started() {
 # alive PID START
 alive() {
     case "$1$2" in *[!0-9]* | '') return 1 ;; esac
-    started "$1" && [ "$start" = "$2" ]
+    if started "$1"; then
+        [ "$start" = "$2" ]
+    else
+        # A /proc that hides other users' processes (hidepid).
+        case $(kill -0 "$1" 2>&1) in *ermitted*) ;; *) false ;; esac
+    fi
 }
 
 # From the path to the regular file, step by step: `readlink -f` is not everywhere.
@@ -188,7 +198,8 @@ resolve() {
         *[\\\ \	]* | *"$nl"*) point=$(printf %s "$target" | sed 's/\\/\\134/g; s/ /\\040/g; s/	/\\011/g' | tr '\n' '\001' |
             sed "s/$(printf '\001')/\\\\012/g") ;;
         esac
-        cut -d ' ' -f 5 /proc/self/mountinfo | grep -qxF -e "$point" && mount=1
+        # The mount point is the path that its options, rw or ro, follow.
+        grep -qF -e " $point rw" -e " $point ro" /proc/self/mountinfo && mount=1
     fi
     frame mount $mount
     find_running
@@ -292,7 +303,8 @@ sweep() {
 
 # room FOLDER BYTES: fails if the disk has less. Where df says nothing usable, writing will tell.
 room() {
-    avail=$(df -Pk -- "$1" 2>/dev/null | sed -n '$s/.* \([0-9][0-9]*\)  *[0-9-]*%.*/\1/p')
+    # File systems that report a size of 0 know nothing about their room.
+    avail=$(df -Pk -- "$1" 2>/dev/null | sed -n '$s/.* [1-9][0-9]*  *[0-9]*  *\([0-9][0-9]*\)  *[0-9-]*%.*/\1/p')
     [ -z "$avail" ] || [ "$avail" -gt $(($2 / 1024 + 16)) ]
 }
 
@@ -405,7 +417,6 @@ backup_file() {
     if ! same "$backup" || [ "$mtime" != "$b_mtime" ]; then
         fail backup notwritten "the copy can't have the attributes of the original${differs:+ ($differs)}"
     fi
-    why=$(flush "$backup" "$bdir" 2>&1) || fail backup notwritten "can't flush the backup: $why"
     frame backup "$backup"
     step backup ok
 }
@@ -420,10 +431,11 @@ receive() {
         fail stage notwritten "can't create a file in ${folder:-/}: $why"
     }
     why=$(cat 2>&1 >"$stage") || fail stage notwritten "can't write the new content: $why"
-    look "$stage"
     digest "$stage"
+    [ "$sum" = "$result" ] && return
+    look "$stage"
     [ "$bytes" = "$size" ] || fail stage notwritten "$bytes bytes of $size arrived"
-    [ "$sum" = "$result" ] || fail stage notwritten "the content that arrived does not have the plan's digest"
+    fail stage notwritten "the content that arrived does not have the plan's digest"
 }
 
 swap_rename() {
@@ -470,6 +482,7 @@ roll_back() {
     digest "$backup"
     [ "$sum" = "$base" ] || { why="the backup does not have its digest any more" && return 1; }
     if [ "$way" = rename ]; then
+        [ -n "$stage" ] && rm -f -- "$stage"
         stage=$folder/.knobledger.stage.$$.$me.$nonce.back
         new_file "$stage" || { why="can't create a file in ${folder:-/}" && return 1; }
         copy_whole "$backup" "$stage" || return 1
@@ -492,10 +505,10 @@ give_up() {
     step "$1" no "$2"
     if roll_back; then
         step rollback ok
-        end rolledback "$2"
+        finish rolledback "$2"
     fi
     step rollback no "$why"
-    end unknown "$2; and the backup could not be put back: $why"
+    finish unknown "$2; and the backup could not be put back: $why"
 }
 
 replace() {
@@ -531,7 +544,7 @@ replace() {
     frame live "$sum"
     if [ "$sum" != "$base" ]; then
         step compare no
-        end drifted
+        finish drifted
     fi
     step compare ok
     make_backup_dir
@@ -544,16 +557,19 @@ replace() {
     fi
     checked=''
     syntax
-    why=$(flush "$stage" 2>&1) || fail stage notwritten "can't flush the new content: $why"
+    why=$(flush "$backup" "$bdir" "$stage" 2>&1) || fail stage notwritten "can't flush backup and new content: $why"
     frame stage "$stage"
     step stage ok "$checked"
-    # Digesting took its time; a writer who does not know our lock may have come in between.
+    # All this took its time; a writer who does not know our lock may have come in between. Times are in whole
+    # seconds, so they tell nothing of a file that was fresh already.
+    sum=$base
+    [ "$b_mtime" -lt $((${now%%.*} - 1)) ] || digest "$target"
     look "$target"
-    if [ "$inode $mtime $bytes" != "$b_inode $b_mtime $b_bytes" ]; then
+    if [ "$sum $inode $mtime $bytes" != "$base $b_inode $b_mtime $b_bytes" ]; then
         digest "$target"
         frame live "$sum"
         step swap no
-        end drifted
+        finish drifted
     fi
     # From here on we finish, whatever happens to the connection.
     trap '' INT TERM HUP PIPE
@@ -579,14 +595,13 @@ replace() {
     manifest
     digest "$backup"
     frame backup.digest "$sum"
-    end ok
+    finish ok
 }
 
 read_file() {
     probe cat
     resolve
     manifest
-    look "$target"
     was="$inode $mtime $bytes"
     digest "$target"
     frame live "$sum"
@@ -596,7 +611,7 @@ read_file() {
     look "$target"
     frame size "$bytes"
     [ "$inode $mtime $bytes" = "$was" ] || frame moved ''
-    end ok
+    finish ok
 }
 
 list() {
@@ -609,7 +624,7 @@ list() {
             frame b.stat "$sum $bytes $mtime $mode $uid $gid"
         fi
     done
-    end ok
+    finish ok
 }
 
 tidy() {
@@ -618,7 +633,10 @@ tidy() {
     place_backup_dir
     lock
     sweep
-    end ok
+    for left in "$bdir/.holder" "$bdir"/.verify.*; do
+        [ -e "$left" ] && rm -rf -- "$left" && frame swept "$left"
+    done
+    finish ok
 }
 
 frame hello 1
@@ -631,4 +649,4 @@ read) read_file ;;
 list) list ;;
 tidy) tidy ;;
 esac
-end bug "no such mode"
+finish bug "no such mode"
