@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 from random import Random
 
+from serve_scripts import Builder, Seen, run
+
 from knobledger.errors import KnobRefused
 from knobledger.knobs import Dialect, Occurrence, Reading, Request, edit
-from serve_scripts import Builder, Seen, run
 
 
 def seen_by_id(seen: list[Seen]) -> dict[int, Seen]:
@@ -38,7 +39,7 @@ def _differences(reading: Reading, seen: Seen, content: bytes) -> list[str]:
     open_names = {occurrence.name for occurrence in reading.occurrences if occurrence.depends}
     winners: dict[str, list[Occurrence]] = {}
     for occurrence in reading.occurrences:
-        if occurrence.wins and occurrence.name not in open_names:
+        if occurrence.wins and occurrence.name not in open_names and occurrence.name.startswith(("K", "--k")):
             winners.setdefault(occurrence.name, []).append(occurrence)
     wrong = []
     for name, occurrences in winners.items():
@@ -98,7 +99,11 @@ def edit_disagrees(
         if target.name in had and target.name in has and value is None:
             wrong.append(f"launch {number}: {target.name} is still there")
         reached += told is not None and has.get(target.name) == told
-    if value is not None and not reached and any(target.name in {k.decode() for k in one.env} | set(one.flags()) for one in olds.values()):
+    if (
+        value is not None
+        and not reached
+        and any(target.name in {k.decode() for k in one.env} | set(one.flags()) for one in olds.values())
+    ):
         wrong.append(f"no launch saw the new value of {target.name}")
     return [f"{target.name} on line {target.line} to {value!r}: {text}" for text in wrong]
 

@@ -79,7 +79,9 @@ class Builder:
                 return "$'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\t", "\\t") + "'"
             case "glued" if len(text) > 1:
                 middle = self.random.randrange(1, len(text))
-                return "".join("'" + part.replace("'", "'\\''") + "'" for part in (text[:middle], text[middle:]))
+                return "".join(
+                    "'" + part.replace("'", "'\\''") + "'" for part in (text[:middle], text[middle:])
+                )
             case _:
                 return "'" + text.replace("'", "'\\''") + "'"
 
@@ -91,7 +93,9 @@ class Builder:
 
     def assignment(self) -> str:
         name = self.name()
-        kinds = ["plain"] * 6 + ["default", "other", "substitution", "empty"] + ([] if self.posix else ["append"])
+        kinds = (
+            ["plain"] * 6 + ["default", "other", "substitution", "empty"] + ([] if self.posix else ["append"])
+        )
         match self.random.choice(kinds):
             case "default":
                 op = self.pick(":-", "-", ":-")
@@ -111,7 +115,9 @@ class Builder:
     def simple(self) -> str:
         """One command that may change the environment, on one line."""
         assignment = self.assignment()
-        kinds = ["export"] * 6 + ["plain"] * 3 + ["later", "unset", "quoted", "echo", "colon", "two", "two plain"]
+        kinds = (
+            ["export"] * 6 + ["plain"] * 3 + ["later", "unset", "quoted", "echo", "colon", "two", "two plain"]
+        )
         if not self.posix:
             kinds += ["declare", "typeset", "revoke", "read", "printf", "local-free"]
         if self.functions:
@@ -151,14 +157,27 @@ class Builder:
 
     def statement(self) -> list[str]:
         """Some lines of script."""
-        kinds = ["simple"] * 10 + ["comment", "blank", "joined", "and", "or", "subshell", "group", "if", "case"]
+        kinds = ["simple"] * 10 + [
+            "comment",
+            "blank",
+            "joined",
+            "and",
+            "or",
+            "subshell",
+            "group",
+            "if",
+            "case",
+        ]
         kinds += ["for", "heredoc", "function", "continued", "multiline", "pipe", "set -a", "eval"]
         kinds += ["string", "string"] + ([] if self.posix else ["array", "array", "array+"])
         if self.depth > 2:
             kinds = ["simple", "comment", "joined"]
         match self.random.choice(kinds):
             case "comment":
-                return [self.pick("# ", "#", "  # ") + self.pick(f"export {self.assignment()}", "a note", "--ka 3")]
+                return [
+                    self.pick("# ", "#", "  # ")
+                    + self.pick(f"export {self.assignment()}", "a note", "--ka 3")
+                ]
             case "blank":
                 return [""]
             case "joined":
@@ -180,12 +199,24 @@ class Builder:
                 return [*arms, "fi"]
             case "case":
                 default = ["  *)", *self.body(), "    ;;"] if self.chance(50) else []
-                return [f"case {self.pick('a', 'b', '$UNSET')} in", "  a|x)", *self.body(), "    ;;", *default, "esac"]
+                return [
+                    f"case {self.pick('a', 'b', '$UNSET')} in",
+                    "  a|x)",
+                    *self.body(),
+                    "    ;;",
+                    *default,
+                    "esac",
+                ]
             case "for":
                 return ["for i in 1 2; do", *self.body(), "done"]
             case "heredoc":
                 quote = self.pick("'", "")
-                return [f"cat > file.txt <<{quote}EOF{quote}", f"export {self.name()}=heredoc", "--ka 3", "EOF"]
+                return [
+                    f"cat > file.txt <<{quote}EOF{quote}",
+                    f"export {self.name()}=heredoc",
+                    "--ka 3",
+                    "EOF",
+                ]
             case "function":
                 # Its body is written before its name is known, so no function calls itself.
                 body = self.body()
@@ -251,7 +282,9 @@ class Builder:
         words: list[str] = []
         for _ in range(self.random.choice([0, 0, 1, 2])):
             words.append(f"{self.name()}={self.word()}")
-        wrapper = self.pick("", "", "", "nohup", "env", "env -u " + self.name(), "nice -n 5", "timeout 60", "exec")
+        wrapper = self.pick(
+            "", "", "", "nohup", "env", "env -u " + self.name(), "nice -n 5", "timeout 60", "exec"
+        )
         if wrapper == "exec" and self.launches < 2:
             wrapper = ""
         if wrapper:
@@ -296,7 +329,20 @@ def lay_tools(folder: Path) -> None:
     stub = folder / "srv"
     stub.write_text(STUB)
     stub.chmod(0o755)
-    for name in "bash sh cat echo env nice nohup sleep timeout test true false".split():
+    for name in [
+        "bash",
+        "sh",
+        "cat",
+        "echo",
+        "env",
+        "nice",
+        "nohup",
+        "sleep",
+        "timeout",
+        "test",
+        "true",
+        "false",
+    ]:
         path = shutil.which(name)
         if path and not (folder / name).exists():
             (folder / name).symlink_to(path)

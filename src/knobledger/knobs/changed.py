@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from itertools import zip_longest
 
 from knobledger.knobs.occurrence import Kind, KnobEdit, Occurrence
 from knobledger.knobs.reading import Reading
@@ -18,21 +20,26 @@ def changed_knobs(before: Reading, after: Reading) -> tuple[KnobEdit, ...]:
     """
     if before.content == after.content and before.sources == after.sources:
         return ()
-    # Imported here: it costs 0.3 s, and only planning needs it.
+    # Imported here: it costs 0.3 s, and an edit of named knobs needs no search for what else differs.
     from deepdiff import DeepDiff
 
     olds, news = _state(before), _state(after)
     # Without the threshold, two states with few names in common would be one change of the whole.
     diff = DeepDiff(olds, news, view="tree", threshold_to_diff_deeper=0)
     touched = {str(level.path(output_format="list")[0]) for levels in diff.values() for level in levels}
+    return _edits(olds, news, [name for name in dict.fromkeys([*olds, *news]) if name in touched])
+
+
+def edits_of(before: Reading, after: Reading, names: Iterable[str]) -> tuple[KnobEdit, ...]:
+    """The same for these knobs only, in the order of `names`."""
+    return _edits(_state(before), _state(after), dict.fromkeys(names))
+
+
+def _edits(olds: State, news: State, names: Iterable[str]) -> tuple[KnobEdit, ...]:
     edits = []
-    for name in dict.fromkeys([*olds, *news]):
-        if name not in touched:
-            continue
+    for name in names:
         old, new = olds.get(name, []), news.get(name, [])
-        size = max(len(old), len(new))
-        old, new = [*old, *[None] * (size - len(old))], [*new, *[None] * (size - len(new))]
-        pair = next(((a, b) for a, b in zip(old, new, strict=True) if a != b), None)
+        pair = next(((a, b) for a, b in zip_longest(old, new) if a != b), None)
         if pair is not None:
             edits.append(KnobEdit(name, _kind(name), *pair))
     return tuple(edits)

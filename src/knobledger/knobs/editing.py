@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from knobledger.errors import KnobRefused
 from knobledger.knobs.adding import addition
-from knobledger.knobs.changed import changed_knobs
+from knobledger.knobs.changed import edits_of
 from knobledger.knobs.jsonkey import as_whole_value
 from knobledger.knobs.occurrence import Dialect, Edited, Request
 from knobledger.knobs.reading import Reading
@@ -14,6 +14,7 @@ from knobledger.knobs.removing import without
 from knobledger.knobs.selecting import refusal, select
 from knobledger.knobs.site import Site
 from knobledger.knobs.slot import Unsayable, write
+from knobledger.knobs.witness import objection
 
 _BY_HAND = "write it by hand with knob edit"
 
@@ -45,7 +46,8 @@ def edit(
         _ask(check, reading, current, requests)
     if current.content == reading.content:
         return Edited(reading.content, (), tuple(warnings))
-    return Edited(current.content, changed_knobs(reading, current), tuple(warnings))
+    names = (as_whole_value(reading, request).name for request in requests)
+    return Edited(current.content, edits_of(reading, current, names), tuple(warnings))
 
 
 def _one(
@@ -60,8 +62,14 @@ def _one(
     if site.active and site.depends:
         warnings.append(f"{request.name!r} hangs on a condition, a call or another program")
     if request.value is None:
-        return _removed(reading, request, site, pointed=line is not None or force)
-    return _replaced(reading, request, site, request.value)
+        after = _removed(reading, request, site, pointed=line is not None or force)
+    else:
+        after = _replaced(reading, request, site, request.value)
+    if reading.dialect in (Dialect.BASH, Dialect.SH, Dialect.ENV) and after is not reading and not force:
+        complaint = objection(reading.content, after.content, site)
+        if complaint:
+            raise refusal(reading, request, complaint, "type --force if the lines are as they should be")
+    return after
 
 
 def _active(reading: Reading, name: str) -> bool:

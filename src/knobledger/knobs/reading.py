@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from knobledger.knobs.occurrence import Dialect, Launch, Note, Occurrence, Scope
-from knobledger.knobs.site import Choice, Site
+from knobledger.knobs.site import SITES, Choice, Site
 
-_SHELL = (Dialect.BASH, Dialect.SH, Dialect.ENV)
+LIMIT = 500_000
+"""The longest file that is read, in bytes: a serve script is a hundred times shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,12 @@ class Reading:
         """Read `content`. `sources` are side files by the name that the file uses for them; `launch` is the line of
         the launch that `wins` is about, else the first. Never raises: what can't be read is a warning."""
         sides = dict(sources or {})
+        if len(content) > LIMIT:
+            message = f"longer than {LIMIT} bytes: too long to be followed"
+            fault = (0, len(content), message)
+            return Reading(
+                content, dialect, (), (Note(1, message),), (), seen=({},), faults=(fault,), sources=sides
+            )
         match dialect:
             case Dialect.BASH | Dialect.SH | Dialect.ENV:
                 return _shell(content, dialect, sides, launch)
@@ -190,6 +197,11 @@ def _assemble(
     faults: tuple[tuple[int, int, str], ...] = (),
     insertions: tuple[Insertion, ...] = (),
 ) -> Reading:
+    if len(sites) > SITES:
+        message = f"more than {SITES} knobs: too many to be followed"
+        faults = (*faults, (0, len(content), message))
+        sites, seen, launches, insertions = [], [{}], [], ()
+        notes = [*notes, Note(1, message)]
     picked = 0
     if launch is not None:
         picked = next((index for index, found in enumerate(launches) if found.line == launch), 0)

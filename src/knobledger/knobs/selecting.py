@@ -9,12 +9,15 @@ from knobledger.knobs.occurrence import Request, Scope
 from knobledger.knobs.reading import Reading
 from knobledger.knobs.site import Site
 
+LISTED = 50
+"""How many places a refusal names at most."""
+
 
 def select(reading: Reading, request: Request, *, line: int | None, force: bool) -> Site:
     """The site to edit. Raises KnobRefused."""
     site = _pointed(reading, request, line) if line is not None else _decider(reading, request, force)
     for start, _, message in reading.faults:
-        if start < site.statement[1] or site.file is not None:
+        if start < site.statement[1] or site.file is not None or not reading.launches:
             raise refusal(
                 reading,
                 request,
@@ -116,7 +119,7 @@ def refusal(reading: Reading, request: Request, message: str, hint: str = "") ->
     written = _here(reading, request.name)
     lines = reading.content.split(b"\n")
     occurrences = []
-    for site in written:
+    for site in written[:LISTED]:
         if site.file is None:
             number = reading.line_of(site.whole[0] if site.bare else site.span[0])
             text = lines[number - 1].decode("utf-8", "surrogateescape").strip()

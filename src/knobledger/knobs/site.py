@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from knobledger.knobs.occurrence import Kind, Scope
 from knobledger.knobs.slot import Slot
 
+SITES = 12_000
+"""How many occurrences a file may have before it counts as hostile, and is not edited."""
+
 
 @dataclass(slots=True, eq=False)
 class Site:

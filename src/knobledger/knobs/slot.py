@@ -103,6 +103,8 @@ def _styled(slot: Slot, value: str) -> str:
         case "in-ansi":
             return _in_ansi(value)
         case "in-default":
+            if "'" in value:
+                raise Unsayable("bash takes no single quote in a default between double quotes")
             return _in_double(value).replace("}", "\\}")
         case "literal":
             if "\n" in value:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from knobledger.knobs.envfile import read_systemd
 from knobledger.knobs.occurrence import Launch, Note, Scope
 from knobledger.knobs.shell.source import Source, decode
-from knobledger.knobs.site import Site
+from knobledger.knobs.site import SITES, Site
 from knobledger.knobs.slot import Slot, Style
 
 _SECTION = re.compile(r"\[([^\]\n]*)\][ \t\r]*$")
@@ -18,6 +18,7 @@ _KEY = re.compile(r"[ \t]*([A-Za-z]+)[ \t]*=[ \t]*")
 _FLAG = re.compile(r"--[A-Za-z][A-Za-z0-9_.-]*")
 _SETTING = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 _COMMENTED_KEY = re.compile(r"[#; \t]*(?:Environment[ \t]*=|ExecStart[ \t]*=)?[ \t]*")
+_SHELLS = frozenset(["sh", "bash", "dash"])
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "s": " "}
 
 
@@ -225,10 +226,10 @@ def _entry(
                 found.flags.clear()
                 found.launches.clear()
                 return
-            _exec(found, source, at, whole, line)
+            _exec(found, source, at, whole, line, text)
 
 
-def _exec(found: UnitFound, source: Source, at: int, whole: tuple[int, int], line: int) -> None:
+def _exec(found: UnitFound, source: Source, at: int, whole: tuple[int, int], line: int, text: str) -> None:
     items = tokens(source, at, command=True)
     if not items:
         return
@@ -253,6 +254,9 @@ def _exec(found: UnitFound, source: Source, at: int, whole: tuple[int, int], lin
                 found.flags[site.name] = site
             index += 1
         name = items[index].text.rpartition("/")[2] if index < len(items) else name
+    if name in _SHELLS and index + 2 < len(items) and items[index + 1].text == "-c":
+        _string(found, source, items[index + 2], text, line)
+        return
     found.launches.append(Launch(line, name))
     while index + 1 < len(items):
         index += 1
@@ -281,6 +285,27 @@ def _exec(found: UnitFound, source: Source, at: int, whole: tuple[int, int], lin
         site.alone = False
         found.sites.append(site)
         found.flags[flag] = site
+
+
+def _string(found: UnitFound, source: Source, token: Token, text: str, line: int) -> None:
+    """The knobs in `sh -c '...'`. They are only read: a unit's quoting and a shell's would have to be met at once."""
+    # Imported here: the parser is only loaded where a shell reads something.
+    from knobledger.knobs.shell.read import read_string
+
+    spans = [source.span(position, position + 1) for position in token.positions]
+    inner = Source(
+        token.text, [start for start, _ in spans], [end for _, end in spans], ((0, "lost"),), source.file
+    )
+    shell = read_string(inner, text)
+    found.sites.extend(shell.sites)
+    command = shell.launches[0].command if shell.launches else "sh"
+    found.launches.append(Launch(line, command))
+    for name, choices in shell.seen[0].items():
+        sites = [choice for choice in choices if choice is not None]
+        if len(choices) == 1 and sites:
+            found.flags[name] = sites[0]
+        for site in sites:
+            site.depends = site.depends or len(choices) > 1
 
 
 def _value_site(
@@ -326,6 +351,8 @@ def _value_site(
 def _comment(found: UnitFound, text: str, start: int, end: int, file: str | None) -> None:
     """Commented-out settings and flags."""
     line = text[start:end]
+    if len(found.sites) > SITES or end - start > 2_000:
+        return
     if "=" not in line and "--" not in line:
         return
     match = _COMMENTED_KEY.match(line)

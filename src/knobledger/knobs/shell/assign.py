@@ -114,6 +114,7 @@ class Assigner(Registry):
         append: bool,
         exported: Sure,
         basis: State,
+        assigns: bool = True,
     ) -> None:
         """Make the variable what the site says; `basis` is the state in which its words are expanded."""
         name = site.name
@@ -123,7 +124,7 @@ class Assigner(Registry):
         before = variable.choices if value.default_of == name and not variable.inherited else ()
         if before and _surely_set(variable, value.default_op):
             site.lost = site.lost or "the variable has a value before, so its default is not used"
-            state.variables[name] = replace(variable, exported=exported)
+            state.variables[name] = replace(variable, exported=exported if assigns else variable.exported)
             return
         reads = frozenset(names_in(word.pieces) - {name})
         scope = frame.scope or Scope.SHELL
@@ -349,7 +350,9 @@ class Assigner(Registry):
                     why_dynamic=value.why,
                 )
             )
-            self.store(site, word, value, state, frame, append=False, exported=exported, basis=state)
+            self.store(
+                site, word, value, state, frame, append=False, exported=exported, basis=state, assigns=False
+            )
 
 
 def _surely_set(variable: Variable, op: str) -> bool:

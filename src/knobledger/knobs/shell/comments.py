@@ -7,7 +7,8 @@ from collections.abc import Set
 
 from knobledger.knobs.occurrence import Scope
 from knobledger.knobs.shell.flags import flags_of
-from knobledger.knobs.shell.parse import DECLARERS, parse
+from knobledger.knobs.shell.parse import parse
+from knobledger.knobs.shell.simple import DECLARERS
 from knobledger.knobs.shell.source import Source
 from knobledger.knobs.shell.state import Arg
 from knobledger.knobs.shell.syntax import Assignment, Simple, Word

@@ -1,73 +1,39 @@
-"""The grammar: commands, compound commands, heredocs, comments."""
+"""The grammar: lists, pipelines, compound commands."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
 
+from knobledger.knobs.shell.simple import FUNCTION, SimpleParser
 from knobledger.knobs.shell.source import Source
 from knobledger.knobs.shell.syntax import (
-    Assignment,
     Case,
     Command,
-    Comment,
     Fault,
     Function,
     Group,
     Heredoc,
     If,
     Loop,
-    Piece,
     Pipeline,
-    Redirect,
     Script,
     Simple,
     Statement,
     Test,
-    Word,
 )
-from knobledger.knobs.shell.words import DEPTH, SyntaxFault, WordScanner
+from knobledger.knobs.shell.words import DEPTH, SyntaxFault
 
-_BLANKS = re.compile(r"(?:[ \t]++|\\\n)*+")
-_COMMENT = re.compile(r"#[^\n]*+")
-_REDIRECT = re.compile(
-    r"([0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})?(<<<|<<-|<<|<>|<&|>&|>>|>\||&>>|&>|<(?!\()|>(?!\())"
-)
-_ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^]\n]*\])?(\+?)=")
-_FUNCTION = re.compile(r"[ \t]*\([ \t]*\)")
 _ARITHMETIC_SET = re.compile(
     r"([A-Za-z_][A-Za-z0-9_]*)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|([A-Za-z_]\w*)\s*(?:\+\+|--)"
 )
-_KEYWORD = re.compile(r"(?:[a-z]{2,8}+|[{}!]|\[\[)(?=[ \t\n;&|<>()]|$|\\\n)")
 _ARM_END = re.compile(r";;&|;;|;&")
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_RESERVED = _names("""
-    if then elif else fi while until for select do done case esac function { } [[ ! time coproc in
-""")
 _CLOSERS = frozenset(["then", "elif", "else", "fi", "do", "done", "esac", "}"])
-DECLARERS: Final = frozenset(["export", "declare", "typeset", "readonly", "local"])
-WORK = 120_000
-"""How much a program may hold (a command counts 3, an expansion 1): a bound on what hostile text can cost."""
 _RECOVERIES = 20
 """How many statements may be unreadable before the rest of a file is given up: a bound on hostile text."""
 
 
-class Parser:
+class Parser(SimpleParser):
     """Parses one source. Nested programs are parsed by the same parser, or by one of their own source."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.text = source.text
-        self.at = 0
-        self.words = WordScanner(source, self)
-        self.comments: list[Comment] = []
-        self._pending: list[Redirect] = []
-        self._budget = WORK
 
     def script(self) -> Script:
         """The whole text. A statement that can't be read becomes a fault, and reading goes on behind its line."""
@@ -108,75 +74,6 @@ class Parser:
         if parser.at < len(source.text):
             raise SyntaxFault("unreadable backticks", self.at)
         return tuple(body)
-
-    def charge(self, work: int) -> None:
-        """Count work; too much of it is a fault."""
-        self._budget -= work
-        if self._budget < 0:
-            raise SyntaxFault("nested or repeated too much to be read", self.at)
-
-    # Between tokens
-
-    def _blanks(self) -> bool:
-        """Skip blanks and continued line ends; whether the last of them was a continuation."""
-        match = _BLANKS.match(self.text, self.at)
-        assert match is not None
-        self.at = match.end()
-        return "\\\n" in match.group()
-
-    def _comment(self, *, cuts: bool = False) -> bool:
-        if not self.text.startswith("#", self.at):
-            return False
-        match = _COMMENT.match(self.text, self.at)
-        assert match is not None
-        self.comments.append(Comment(self.at, match.end(), cuts))
-        self.at = match.end()
-        return True
-
-    def _newline(self) -> bool:
-        """Step over a newline, and over the heredocs that begin behind it."""
-        if not self.text.startswith("\n", self.at):
-            return False
-        self.at += 1
-        pending, self._pending = self._pending, []
-        for redirect in pending:
-            self._heredoc(redirect)
-        return True
-
-    def _gap(self) -> None:
-        """Skip blanks, comments and newlines."""
-        while True:
-            self._blanks()
-            if not self._comment() and not self._newline():
-                return
-
-    def _heredoc(self, redirect: Redirect) -> None:
-        pieces = redirect.target.pieces
-        delimiter = "".join(
-            "".join(part.text for part in piece.parts) if piece.kind == "double" else piece.text
-            for piece in pieces
-        )
-        expands = all(piece.kind == "bare" for piece in pieces)
-        start = at = self.at
-        while at < len(self.text):
-            end = self.text.find("\n", at)
-            end = len(self.text) if end < 0 else end
-            line = self.text[at:end]
-            if (line.lstrip("\t") if redirect.op == "<<-" else line) == delimiter:
-                redirect.heredoc.append(Heredoc(start, at, expands))
-                self.at = min(end + 1, len(self.text))
-                return
-            at = end + 1
-        # bash takes the end of the file for the delimiter, and warns.
-        redirect.heredoc.append(Heredoc(start, len(self.text), expands))
-        self.at = len(self.text)
-
-    def _reserved(self) -> str:
-        """The reserved word that stands here as a word of its own, or nothing."""
-        match = _KEYWORD.match(self.text, self.at)
-        return match.group() if match and match.group() in _RESERVED else ""
-
-    # Lists
 
     def _list(self, body: list[Statement], closers: frozenset[str], depth: int) -> None:
         """Statements up to the end of the text, a closer, or a word that closes a compound command."""
@@ -285,7 +182,7 @@ class Parser:
                 self._blanks()
                 name = self.words.word(self.at, depth)
                 self.at = name.end
-                if parentheses := _FUNCTION.match(self.text, self.at):
+                if parentheses := FUNCTION.match(self.text, self.at):
                     self.at = parentheses.end()
                 return self._function(start, self.text[name.start : name.end], depth)
             case "[[":
@@ -309,8 +206,6 @@ class Parser:
             raise SyntaxFault(what, start)
         self.at += len(closer)
         return tuple(body)
-
-    # Compound commands
 
     def _if(self, start: int, depth: int) -> If:
         tests: list[tuple[Statement, ...]] = []
@@ -453,124 +348,7 @@ class Parser:
         self._redirects(depth)
         return Test(start, self.at, (), tuple(words))
 
-    def _redirects(self, depth: int) -> tuple[Redirect, ...]:
-        """The redirects behind a compound command."""
-        found: list[Redirect] = []
-        while True:
-            mark = self.at
-            self._blanks()
-            redirect = self._redirect(depth)
-            if redirect is None:
-                self.at = mark
-                return tuple(found)
-            found.append(redirect)
-
-    # Simple commands
-
-    def _redirect(self, depth: int) -> Redirect | None:
-        match = _REDIRECT.match(self.text, self.at)
-        if not match:
-            return None
-        start, op = self.at, match.group(2)
-        self.at = match.end()
-        self._blanks()
-        target = self.words.word(self.at, depth)
-        if target.end == self.at:
-            raise SyntaxFault(f"nothing behind {op!r}", start)
-        self.at = target.end
-        redirect = Redirect(op, start, target.end, target, [])
-        if op in ("<<", "<<-"):
-            self._pending.append(redirect)
-        return redirect
-
-    def _simple(self, depth: int) -> Command:
-        start = end = self.at
-        assignments: list[Assignment] = []
-        words: list[Word | Assignment] = []
-        redirects: list[Redirect] = []
-        declares = False
-        while True:
-            continued = self._blanks()
-            if self.at >= len(self.text) or self.text[self.at] in "\n;|)":
-                break
-            if self.text[self.at] == "#":
-                self._comment(cuts=continued)
-                break
-            if redirect := self._redirect(depth):
-                redirects.append(redirect)
-                end = self.at
-                continue
-            if self.text[self.at] == "&":
-                break
-            if (not words or declares) and (assignment := self._assignment(depth)):
-                if words:
-                    words.append(assignment)
-                else:
-                    assignments.append(assignment)
-                end = self.at
-                continue
-            word = self.words.word(self.at, depth)
-            if word.end == self.at:
-                if self.text[self.at] == "(" and len(words) == 1 and not assignments:
-                    return self._function_after(start, words[0], depth)
-                raise SyntaxFault(f"unexpected {self.text[self.at]!r}", self.at)
-            self.at = end = word.end
-            if not words:
-                declares = self.text[word.start : word.end] in DECLARERS
-            words.append(word)
-        if end == start:
-            raise SyntaxFault(f"unexpected {self.text[self.at : self.at + 1]!r}", self.at)
-        return Simple(start, end, tuple(assignments), tuple(words), tuple(redirects), self.source)
-
-    def _function_after(self, start: int, name: Word | Assignment, depth: int) -> Function:
-        parentheses = _FUNCTION.match(self.text, self.at)
-        if not parentheses:
-            raise SyntaxFault("unexpected '('", self.at)
-        self.at = parentheses.end()
-        return self._function(start, self.text[name.start : name.end], depth)
-
-    def _assignment(self, depth: int) -> Assignment | None:
-        match = _ASSIGN.match(self.text, self.at)
-        if not match:
-            return None
-        start, at = self.at, match.end()
-        name, subscript, append = match.group(1), bool(match.group(2)), bool(match.group(3))
-        if self.text.startswith("(", at):
-            elements = self._array(at, depth)
-            return Assignment(
-                name, start, self.at, append, Word(self.source, at, self.at, ()), elements, subscript
-            )
-        value = self.words.word(at, depth)
-        self.at = value.end
-        return Assignment(name, start, value.end, append, value, None, subscript)
-
-    def _array(self, start: int, depth: int) -> tuple[Word, ...]:
-        """The words between `(` and `)`; comments and newlines may stand between them."""
-        self.at = start + 1
-        words: list[Word] = []
-        while True:
-            self._gap()
-            if self.text.startswith(")", self.at):
-                self.at += 1
-                return tuple(words)
-            word = self.words.word(self.at, depth + 1)
-            if word.end == self.at:
-                what = (
-                    "unterminated array" if self.at >= len(self.text) else "unexpected character in an array"
-                )
-                raise SyntaxFault(what, start)
-            self.at = word.end
-            words.append(word)
-
 
 def parse(source: Source) -> Script:
     """The syntax tree of a program. Faulty text becomes a `Fault`, never an exception."""
     return Parser(source).script()
-
-
-def literal_pieces(word: Word) -> tuple[Piece, ...]:
-    """The pieces of a word with those inside double quotes taken out of them."""
-    flat: list[Piece] = []
-    for piece in word.pieces:
-        flat.extend(piece.parts if piece.kind == "double" else (piece,))
-    return tuple(flat)

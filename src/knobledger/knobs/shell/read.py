@@ -14,10 +14,7 @@ from knobledger.knobs.shell.state import State
 from knobledger.knobs.shell.syntax import Fault, Statement
 from knobledger.knobs.shell.walk import Walker
 from knobledger.knobs.shell.warn import warnings
-from knobledger.knobs.site import Choice, Site
-
-LIMIT = 1_000_000
-"""The longest script that is read, in bytes: a serve script is a thousand times shorter."""
+from knobledger.knobs.site import SITES, Choice, Site
 
 
 @dataclass(slots=True)
@@ -41,18 +38,25 @@ class ShellFound:
 def read_shell(content: bytes, dialect: Dialect, sources: Mapping[str, bytes]) -> ShellFound:
     """Read a shell script, or a file that a shell sources under `set -a`."""
     text = content.decode("latin-1")
-    if len(text) > LIMIT:
-        fault = Fault(0, len(text), f"longer than {LIMIT} bytes: no serve script")
-        return ShellFound([], [], [{}], {}, [Note(1, fault.message)], [fault])
+    return _read(Source(text), text, dialect, sources, Frame())
+
+
+def read_string(source: Source, text: str) -> ShellFound:
+    """Read a string that a shell is given; `text` is the file that holds it, as Latin-1."""
+    return _read(source, text, Dialect.BASH, {}, Frame(scope=Scope.SUBSHELL))
+
+
+def _read(
+    source: Source, text: str, dialect: Dialect, sources: Mapping[str, bytes], frame: Frame
+) -> ShellFound:
     walker = Walker(dialect, sources)
     walker.set_text(text)
-    source = Source(text)
     script = walker.parse(source)
     assert script is not None
     walker.source = source
     state = State(allexport="yes" if dialect is Dialect.ENV else "no")
-    walker.statements(script.body, state, Frame())
-    walker.uncalled(state, Frame())
+    walker.statements(script.body, state, frame)
+    walker.uncalled(state, frame)
     candidates = choose(list(walker.candidates.values()))
     seen = [candidate.seen for candidate in candidates]
     hidden: dict[str, str] = {}
@@ -72,6 +76,8 @@ def read_shell(content: bytes, dialect: Dialect, sources: Mapping[str, bytes]) -
     sites = [site for site in walker.sites.values() if id(site) not in unchosen or id(site) in kept]
     programs = {candidate.command.partition(" ")[0] for candidate in candidates}
     for comment_source, comment in walker.comments:
+        if len(sites) > SITES:
+            break
         for site in commented(comment_source, comment.start, comment.end, programs):
             sites.append(site)
     for site in sites:

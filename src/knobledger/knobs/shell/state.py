@@ -40,6 +40,8 @@ class Hole(NamedTuple):
     """A stretch of a string, or some elements, that only running the script could tell."""
 
     guarded: bool = False
+    value: Word | None = None
+    """the expansion, where it stands for one value and not for any number of words"""
 
 
 class Elements(NamedTuple):
@@ -49,7 +51,13 @@ class Elements(NamedTuple):
     guarded: bool = False
 
 
-Part: TypeAlias = Text | Hole | Elements
+class Break(NamedTuple):
+    """Between what one way leaves in a variable and what another way leaves: they never stand together."""
+
+    guarded: bool = True
+
+
+Part: TypeAlias = Text | Hole | Elements | Break
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,5 +163,5 @@ def _join_parts(one: tuple[Part, ...], other: tuple[Part, ...]) -> tuple[Part, .
     same = 0
     while same < min(len(one), len(other)) and one[same] is other[same]:
         same += 1
-    rest = [*one[same:], *other[same:]]
-    return (*one[:same], *(part._replace(guarded=True) for part in rest))
+    rest = (*one[same:], *([Break()] if one[same:] and other[same:] else []), *other[same:])
+    return (*one[:same], *(part if part.guarded else part._replace(guarded=True) for part in rest))

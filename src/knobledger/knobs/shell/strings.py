@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 from knobledger.knobs.shell.source import Quoting, Source
-from knobledger.knobs.shell.state import Arg, Elements, Hole, Part, State, Text
+from knobledger.knobs.shell.state import Arg, Break, Elements, Hole, Part, State, Text, Variable
 from knobledger.knobs.shell.syntax import Piece, Word
 
-PARTS = 200
+PARTS = 64
 """How many stretches a string may be made of before it counts as unknown (`X="$X$X"` in a row doubles them)."""
 
+_ARGUMENTS = re.compile(r"arg|opt|flag|extra|[@*]", re.IGNORECASE)
 _TOKEN = re.compile(r"[^ \t\n]+")
 _UNKNOWN = "$__"
 
@@ -21,13 +22,13 @@ def parts_of(word: Word, state: State) -> tuple[Part, ...]:
     for piece in word.pieces:
         if piece.kind == "double":
             for part in piece.parts:
-                out.extend(_piece(word.source, part, "double", state))
+                out.extend(_piece(word.source, part, "double", state, leading=not out))
         else:
-            out.extend(_piece(word.source, piece, "bare", state))
+            out.extend(_piece(word.source, piece, "bare", state, leading=not out))
     return tuple(out) if len(out) <= PARTS else (Hole(),)
 
 
-def _piece(source: Source, piece: Piece, around: Quoting, state: State) -> tuple[Part, ...]:
+def _piece(source: Source, piece: Piece, around: Quoting, state: State, *, leading: bool) -> tuple[Part, ...]:
     if source.starts is not None:
         around = "lost"
     match piece.kind:
@@ -50,9 +51,23 @@ def _piece(source: Source, piece: Piece, around: Quoting, state: State) -> tuple
             variable = state.get(piece.text)
             if len(variable.parts) > PARTS or any(isinstance(part, Elements) for part in variable.parts):
                 return (Hole(),)
-            return variable.parts
+            if variable.inherited and not _ARGUMENTS.search(piece.text):
+                return (Hole(value=_expansion(source, piece)),)
+            if leading or _is_words(variable):
+                return variable.parts
+            return (Hole(value=_expansion(source, piece)),)
         case _:
-            return (Hole(),)
+            return (Hole(value=None if _ARGUMENTS.search(piece.text) else _expansion(source, piece)),)
+
+
+def _expansion(source: Source, piece: Piece) -> Word:
+    return Word(source, piece.start, piece.end, (piece._replace(kind="param", op="?", parts=(), script=()),))
+
+
+def _is_words(variable: Variable) -> bool:
+    """Whether a variable holds words of a command, and not one value."""
+    text = "".join(part.source.text for part in variable.parts if isinstance(part, Text))
+    return not text or text[0] in "- \t\n" or any(char in " \t\n" for char in text)
 
 
 def _mapped(source: Source, text: str, start: int, quoting: Quoting) -> Source:
@@ -71,6 +86,8 @@ def as_source(parts: tuple[Part, ...]) -> Source:
     size = 0
     file = None
     last = 0
+    if any(isinstance(part, Break) for part in parts):
+        parts = (Hole(),)
     for part in parts:
         if isinstance(part, Text) and part.source.starts is not None and part.source.ends is not None:
             quotings.append((size, part.source.quotings[0][1]))
@@ -83,8 +100,10 @@ def as_source(parts: tuple[Part, ...]) -> Source:
         else:
             quotings.append((size, "lost"))
             text.append(_UNKNOWN)
-            starts.extend([last] * len(_UNKNOWN))
-            ends.extend([last] * len(_UNKNOWN))
+            value = part.value if isinstance(part, Hole) else None
+            begin, end = value.source.span(value.start, value.end) if value is not None else (last, last)
+            starts.extend([begin] * len(_UNKNOWN))
+            ends.extend([end] * len(_UNKNOWN))
             size += len(_UNKNOWN)
     return Source("".join(text), starts, ends, tuple(quotings) or ((0, "lost"),), file)
 
@@ -98,13 +117,16 @@ def split(parts: tuple[Part, ...]) -> list[Arg]:
     def close() -> None:
         nonlocal open_word
         if open_word is not None:
-            alone = len(open_word.pieces) == 1 and open_word.pieces[0].kind == "param"
+            alone = isinstance(origin, Hole) and origin.value is None
+            alone = alone and len(open_word.pieces) == 1
             scope, path = (origin.scope, origin.path) if isinstance(origin, Text) else (None, ())
             args.append(Arg(None if alone else open_word, origin.guarded, True, scope, path))
             open_word = None
 
     for part in parts:
-        if isinstance(part, Text):
+        if isinstance(part, Break):
+            close()
+        elif isinstance(part, Text):
             source = part.source
             text = source.text
             for match in _TOKEN.finditer(text):
@@ -120,10 +142,10 @@ def split(parts: tuple[Part, ...]) -> list[Arg]:
             if text and not text.strip(" \t\n"):
                 close()
         else:
-            source = open_word.source if open_word else Source("")
-            unknown = Piece("param", 0, 0, "?", op="?")
+            value = part.value if isinstance(part, Hole) else None
+            unknown = Word(Source(""), 0, 0, (Piece("param", 0, 0, "?", op="?"),))
             if open_word is None:
-                open_word, origin = Word(source, 0, 0, (unknown,)), part
+                open_word, origin = value or unknown, part
             else:
                 open_word = _glued(open_word)
     close()
@@ -138,6 +160,8 @@ def _glued(word: Word) -> Word:
 def names_in(pieces: tuple[Piece, ...]) -> set[str]:
     """The parameters that a word expands, those inside operands and quotes included."""
     found: set[str] = set()
+    if len(pieces) == 1 and pieces[0].kind == "bare":
+        return found
     todo = list(pieces)
     while todo:
         piece = todo.pop()

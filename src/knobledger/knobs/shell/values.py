@@ -30,8 +30,11 @@ class Value(NamedTuple):
 
 def literal_text(word: Word) -> str | None:
     """The word's text (Latin-1) if it has no expansions, else None."""
+    pieces = word.pieces
+    if len(pieces) == 1 and pieces[0].kind == "bare":
+        return pieces[0].text
     out = []
-    for piece in word.pieces:
+    for piece in pieces:
         text = _piece_text(piece)
         if text is None:
             return None
@@ -41,6 +44,8 @@ def literal_text(word: Word) -> str | None:
 
 def prefix_text(word: Word) -> str:
     """The word's text (Latin-1) up to its first expansion."""
+    if len(word.pieces) == 1 and word.pieces[0].kind == "bare":
+        return word.pieces[0].text
     out: list[str] = []
     for piece in word.pieces:
         for part in piece.parts if piece.kind == "double" else (piece,):

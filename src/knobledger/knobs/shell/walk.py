@@ -46,11 +46,6 @@ class Walker(Commands):
 
     def statements(self, body: tuple[Statement, ...], state: State, frame: Frame) -> None:
         """Walk a list of commands."""
-        for statement in body:
-            for pipeline in statement.pipelines:
-                for command in pipeline.commands:
-                    if isinstance(command, Function):
-                        self.functions[command.name] = command
         self._depth += 1
         for statement in body:
             self._statement(statement, state, frame)
@@ -58,7 +53,7 @@ class Walker(Commands):
 
     def uncalled(self, state: State, frame: Frame) -> None:
         """List what stands in functions that were never called."""
-        for function in list(self.functions.values()):
+        for function, _ in list(self.functions.values()):
             if id(function) not in self.called:
                 self.called.add(id(function))
                 inner = replace(
@@ -110,7 +105,7 @@ class Walker(Commands):
                 self._heredocs(command.redirects, frame)
                 self._loop(command, state, replace(frame, pipeline=False))
             case Function():
-                self.functions[command.name] = command
+                self.functions[command.name] = (command, frame.path)
             case Test():
                 for name in command.names:
                     self.disturb(name, state, f"a sum on line {self.line(self.source, command.start)}")
@@ -155,11 +150,21 @@ class Walker(Commands):
 
     def call(self, name: str, arguments: tuple[Arg, ...], state: State, frame: Frame) -> bool:
         """Follow a call of a function of the script; False if there is none of that name."""
-        function = self.functions.get(name)
+        function, path = self.functions.get(name, (None, ()))
         if function is None:
             return False
-        if frame.calls >= CALLS:
+        if not set(path) <= set(frame.path):
+            # It may not be defined: then the call fails, and changes nothing.
+            way = state.copy()
+            self._call(function, arguments, way, replace(frame, path=(*frame.path, *path)))
+            state.adopt(join([state.copy(), way]))
             return True
+        self._call(function, arguments, state, frame)
+        return True
+
+    def _call(self, function: Function, arguments: tuple[Arg, ...], state: State, frame: Frame) -> None:
+        if frame.calls >= CALLS:
+            return
         self.called.add(id(function))
         outer = state.variables.get("@")
         state.variables["@"] = Variable((), "no", (Elements(arguments),))
@@ -183,7 +188,6 @@ class Walker(Commands):
             state.variables.pop("@", None)
         else:
             state.variables["@"] = outer
-        return True
 
     def _heredocs(self, redirects: tuple[Redirect, ...], frame: Frame) -> None:
         for redirect in redirects:

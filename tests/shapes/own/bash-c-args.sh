@@ -1,0 +1,2 @@
+#!/bin/bash
+env KA=1 sh -c 'exec srv --ka 2'

@@ -1,0 +1,3 @@
+#!/bin/bash
+export KA="${KA:-a\}b}"
+srv

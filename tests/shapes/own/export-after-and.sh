@@ -1,0 +1,3 @@
+#!/bin/bash
+export KA=1 && export KB=2
+srv

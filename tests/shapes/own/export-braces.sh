@@ -1,0 +1,4 @@
+#!/bin/bash
+KA={1,2}
+export KA
+srv

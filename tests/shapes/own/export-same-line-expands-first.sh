@@ -1,0 +1,3 @@
+#!/bin/bash
+export KA=1 KB=${KA:-2}
+srv

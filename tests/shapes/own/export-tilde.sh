@@ -1,0 +1,3 @@
+#!/bin/bash
+export KA='~/x' KB=~/y
+srv

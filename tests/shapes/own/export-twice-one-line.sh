@@ -1,0 +1,3 @@
+#!/bin/bash
+export KA=1 KA=2
+srv

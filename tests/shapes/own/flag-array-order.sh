@@ -1,0 +1,3 @@
+#!/bin/bash
+A=(--ka 2)
+srv --ka 1 "${A[@]}"

@@ -1,0 +1,3 @@
+#!/bin/bash
+A=(--kb 2)
+srv --ka "${A[@]}"

@@ -1,0 +1,3 @@
+#!/bin/bash
+A=(--ka 1 --kb 2)
+srv "${A[@]}" --ka 3

@@ -1,0 +1,5 @@
+#!/bin/bash
+start() {
+  srv --ka 1 "$@"
+}
+start --kb 2

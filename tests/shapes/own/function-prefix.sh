@@ -1,0 +1,3 @@
+#!/bin/bash
+run() { srv --ka 1; }
+KA=2 run

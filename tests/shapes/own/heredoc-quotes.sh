@@ -1,0 +1,6 @@
+#!/bin/bash
+cat > a.txt <<'EOF'
+it's "odd
+EOF
+export KA=1
+srv

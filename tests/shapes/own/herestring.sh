@@ -1,0 +1,2 @@
+#!/bin/bash
+srv --ka 1 <<< "in --ka 3"

@@ -1,0 +1,4 @@
+#!/bin/bash
+KA=1 true
+export KA=2
+srv

@@ -1,0 +1,4 @@
+#!/bin/bash
+"export" KA=1
+\export KB=2
+"srv" --ka 3

@@ -1,0 +1,4 @@
+#!/bin/bash
+export KA="one \
+two"
+srv

@@ -1,0 +1,3 @@
+#!/bin/bash
+export KA="a$" KB=5$
+srv

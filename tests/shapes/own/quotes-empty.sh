@@ -1,0 +1,3 @@
+#!/bin/bash
+export KA= KB='' KC=""
+srv --ka '' --kb= --kc ""

@@ -1,0 +1,3 @@
+#!/bin/bash
+export KA=a#b KB="c"#d
+srv --ka x#y # --ka z

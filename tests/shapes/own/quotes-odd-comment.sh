@@ -1,0 +1,4 @@
+#!/bin/bash
+# don't
+export KA=1 # it's
+srv

@@ -1,0 +1,4 @@
+#!/bin/bash
+readonly KA=1
+export KA
+srv

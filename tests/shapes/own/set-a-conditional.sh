@@ -1,0 +1,5 @@
+#!/bin/bash
+if [ -n "$ALL" ]; then set -a; fi
+KA=1
+export KB=2
+srv

@@ -1,0 +1,4 @@
+#!/bin/bash
+set -- x --ka 1
+shift
+srv "$@" --kb 2

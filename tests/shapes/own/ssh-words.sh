@@ -1,0 +1,2 @@
+#!/bin/bash
+ssh host KB=2 srv --ka 3

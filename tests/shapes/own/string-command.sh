@@ -1,0 +1,3 @@
+#!/bin/bash
+CMD="srv --ka 2"
+$CMD --kb 3
