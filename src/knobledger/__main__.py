@@ -1,5 +1,5 @@
 """`python -m knobledger` is `knob`."""
 
-from knobledger.cli.main import main
+from knobledger.cli.start import main
 
 main()

@@ -101,6 +101,7 @@ def look(desk: Desk, target: Target, host: Host) -> Seen:
     """
     remote = host.read(target.path)
     reading = Reading.of(remote.content, target.dialect)
+    desk.masker.content(reading)  # from here on it knows the file's secrets, wherever they turn up
     known = desk.state.files.get(target.name)
     if known and known.digest == remote.digest:
         return Seen(target, remote, reading)
@@ -135,21 +136,20 @@ def draft_edit(
 ) -> Draft:
     """Plans knob edits on every target; those that are as wished already are left out."""
     sketches = []
+    asks = tuple(_ask(desk.masker, request) for request in requests)
     for target, host in targets:
         seen = look(desk, target, host)
         edited = edit(
             seen.reading, requests, add=options.add, line=options.line, force=options.force, check=desk.syntax
         )
         sketches.append(Sketch(seen, edited.content, edited.edits, edited.warnings))
-    asks = tuple(
-        Ask(
-            name=request.name,
-            value=desk.masker.value(request.name, request.value),
-            secret=request.value is not None and desk.masker.is_secret(request.name, request.value),
-        )
-        for request in requests
-    )
     return write_plan(desk, verb, sketches, options, asks=asks)
+
+
+def _ask(masker: Masker, request: Request) -> Ask:
+    """A request as it may be stored; its value is known to the masker from then on."""
+    secret = request.value is not None and masker.is_secret(request.name, request.value)
+    return Ask(name=request.name, value=masker.value(request.name, request.value), secret=secret)
 
 
 def draft_content(desk: Desk, seen: Seen, content: bytes, options: Options) -> Draft:

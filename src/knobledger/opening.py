@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -14,6 +13,7 @@ from zoneinfo import ZoneInfo
 from knobledger.drafting import Desk
 from knobledger.errors import Unknown
 from knobledger.event import Planned
+from knobledger.finding import workspace_folder
 from knobledger.hosts.config import Config, HostConfig, Target
 from knobledger.hosts.connect import connect as connect_host
 from knobledger.hosts.host import Host
@@ -58,22 +58,8 @@ class Opening:
         on_behalf_of: str = "",
         connect: Connect | None = None,
     ) -> Self:
-        """The workspace named, else `KNOBLEDGER_WORKSPACE`, else the nearest folder upwards with a `hosts.toml`."""
-        named = directory or (Path(env["KNOBLEDGER_WORKSPACE"]) if env.get("KNOBLEDGER_WORKSPACE") else None)
-        if named is not None:
-            if not (named / "hosts.toml").is_file():
-                raise Unknown(
-                    f"{os.fspath(named)!r} is no workspace: it has no hosts.toml", hint=f"`knob init {named}`"
-                )
-            return cls(named.resolve(), env, on_behalf_of=on_behalf_of, connect=connect)
-        here = Path.cwd()
-        for folder in (here, *here.parents):
-            if (folder / "hosts.toml").is_file():
-                return cls(folder, env, on_behalf_of=on_behalf_of, connect=connect)
-        raise Unknown(
-            f"no workspace here: neither {os.fspath(here)!r} nor a folder above it has a hosts.toml",
-            hint="`knob init` makes one here; `knob -C DIR ...` names another",
-        )
+        """See `workspace_folder`, which finds it."""
+        return cls(workspace_folder(directory, env), env, on_behalf_of=on_behalf_of, connect=connect)
 
     def __enter__(self) -> Self:
         return self

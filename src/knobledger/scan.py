@@ -54,6 +54,7 @@ def scan_edit(
             f"{os.fspath(output)!r} is the file itself, which `scan` never writes", hint="name another file"
         )
     reading = _reading(path, dialect)
+    mask.content(reading)  # what a refusal quotes may be secret
     edited = edit(reading, requests, add=add, line=line, force=force, check=complaint)
     if output is not None:
         try:

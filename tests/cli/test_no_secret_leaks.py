@@ -28,6 +28,8 @@ def _say(*argv: str) -> str:
 def test_a_planted_secret_appears_nowhere(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     script = lab.host / "serve.sh"
     text = script.read_text().replace("export NCCL", f"export HF_TOKEN={OLD}\nexport NCCL")
+    twice = "if true; then\n  export DB_PASSWORD=planted0one\nelse\n  export DB_PASSWORD=planted0two\nfi\n"
+    text = text.replace("export CUDA", twice + "export CUDA")
     script.write_text(text + f"# curl -H 'Authorization: Bearer {OLD}'\n")
     said = "".join(
         _say(*argv)
@@ -38,6 +40,11 @@ def test_a_planted_secret_appears_nowhere(lab: Lab, monkeypatch: pytest.MonkeyPa
             ("set", "gpu1/decode", f"HF_TOKEN={NEW}", "--go-ahead", "--json"),
             ("set", "gpu1/decode", f"HF_TOKEN={NEW}", "--go-ahead"),
             ("set", "gpu1/decode", f"HF_TOKN={NEW}", "--go-ahead"),
+            ("set", "gpu1/decode", NEW),
+            ("set", "gpu1/decode", "DB_PASSWORD=planted0new0password", "--go-ahead"),
+            ("set", "gpu1/decode", "DB_PASSWORD=planted0new0password", "--go-ahead", "--json"),
+            ("scan", str(script), "--set", "DB_PASSWORD=planted0new0password"),
+            ("unset", "gpu1/decode", "DB_PASSWORD", "--go-ahead"),
             ("revert", "@", "--plan"),
             ("revert", "@", "--go-ahead"),
             ("restore", "@", "--go-ahead"),
@@ -55,7 +62,8 @@ def test_a_planted_secret_appears_nowhere(lab: Lab, monkeypatch: pytest.MonkeyPa
     )
     assert NEW in script.read_text()
     assert "HF_TOKEN" in said
-    for secret in (OLD, NEW):
+    assert "DB_PASSWORD" in said
+    for secret in (OLD, NEW, "planted0one", "planted0two", "planted0new0password"):
         assert secret not in said
         for path in lab.root.rglob("*"):
             if path.is_file() and ".knobledger/snapshots" not in str(path):

@@ -157,7 +157,7 @@ def scan(
     """List the knobs of files, or show the edit that would be made. No host is needed, FILE is never written."""
     from knobledger.scan import masker, scan, scan_edit
 
-    mask = masker(os.environ, session.directory)
+    mask = session.masker = masker(os.environ, session.directory)
     requests = [assignment(text) for text in sets or ()] + [removal(text) for text in unsets or ()]
     if requests:
         return session.show(

@@ -1,17 +1,12 @@
-"""The entry point, and the one place that turns errors into output and exit codes."""
+"""The app, and the one place that turns errors into output and exit codes."""
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
-
-# pydantic looks for plugins among all installed packages, which costs a change 0.04 s; there are none for us.
-os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 import typer
 
@@ -70,21 +65,10 @@ _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 """click's own root of usage errors, which typer carries inside and does not name"""
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Runs one command and exits with its code.
-
-    A command lives for a second and makes few cycles: looking for them, and taking every module apart at the
-    end, cost a third of its CPU time (docs/performance.md).
-    """
-    gc.set_threshold(200_000, 50, 50)
-    code = run(list(sys.argv[1:] if argv is None else argv))
-    gc.freeze()
-    sys.exit(code)
-
-
 def run(argv: list[str]) -> int:
     """Runs one command; its exit code."""
     argv = _take_json(argv)
+    session.masker = None
     try:
         result = app(argv, prog_name="knob", standalone_mode=False)
     except KnobError as error:
@@ -119,15 +103,17 @@ def _take_json(argv: list[str]) -> list[str]:
 
 
 def _report(error: KnobError) -> int:
+    message, hint = str(session.mask(error.message)), str(session.mask(error.hint))
     if session.json:
-        body = {"kind": error.kind, "message": error.message, "hint": error.hint, **error.values}
+        values = {name: session.mask(value) for name, value in error.values.items()}
+        body = {"kind": error.kind, "message": message, "hint": hint, **values}
         print(json.dumps({"error": body}, ensure_ascii=True, default=str))
     else:
-        print(f"knob: {_printable(error.message)}", file=sys.stderr)
+        print(f"knob: {_printable(message)}", file=sys.stderr)
         for line in error_details(error):
-            print(f"  {_printable(line)}", file=sys.stderr)
-        if error.hint:
-            print(f"hint: {_printable(error.hint)}", file=sys.stderr)
+            print(f"  {_printable(str(session.mask(line)))}", file=sys.stderr)
+        if hint:
+            print(f"hint: {_printable(hint)}", file=sys.stderr)
     return error.exit_code
 
 

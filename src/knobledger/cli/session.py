@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from knobledger.knobs import Masker
     from knobledger.workspace import Workspace
 
 
@@ -29,13 +31,19 @@ class Session:
     json: bool = False
     directory: Path | None = None
     on_behalf_of: str = ""
+    masker: Masker | None = None
+    """of the workspace that was opened"""
 
     @contextmanager
     def workspace(self) -> Iterator[Workspace]:
         """The workspace that the command line and the environment mean; its footer is said at the end."""
+        from knobledger import ahead
         from knobledger.workspace import Workspace
 
-        opened = Workspace.open(self.directory, os.environ, on_behalf_of=self.on_behalf_of)
+        opened = Workspace.open(
+            self.directory, os.environ, on_behalf_of=self.on_behalf_of, connect=ahead.connect
+        )
+        self.masker = opened.masker
         try:
             with opened:
                 yield opened
@@ -47,6 +55,22 @@ class Session:
     def can_ask(self) -> bool:
         """There is a terminal to ask at, and the output is for people."""
         return not self.json and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def mask(self, value: object) -> object:
+        """A value of an error, at any depth, with its secrets masked: by the workspace's key, or one for this run."""
+        if self.masker is None:
+            from knobledger.knobs import Masker
+
+            self.masker = Masker(secrets.token_bytes(32))
+        match value:
+            case str():
+                return self.masker.text(value)
+            case dict():
+                return {key: self.mask(item) for key, item in value.items()}
+            case list() | tuple():
+                return [self.mask(item) for item in value]
+            case _:
+                return value
 
     def show(self, report: Shown) -> int:
         """Prints a report on stdout; the exit code that it calls for."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from knobledger.errors import KnobError
 from knobledger.event import id_of
 from knobledger.ledger.days import Day, Stamp, ids_in, stamps
 from knobledger.ledger.objects import Tree
-from knobledger.ledger.repository import GitFailed, NoRepository, Repository
+from knobledger.ledger.repository import GitFailed, NoRepository, Repository, git_runner
 from knobledger.ledger.writing import private_folder, write_once, write_over
 from knobledger.names import EventId
 
@@ -38,6 +39,16 @@ class Committed:
     """the new commit; None: none was made"""
     note: str
     """empty, or a sentence for the command's footer"""
+
+
+def prepare() -> None:
+    """Imports GitPython in the background, while something else is waited for: a commit is to follow."""
+
+    def work() -> None:
+        with suppress(NoRepository):
+            git_runner()
+
+    threading.Thread(target=work, name="import git", daemon=True).start()
 
 
 def commit(root: Path, ids: Sequence[EventId], message: str, *, lock_wait_s: float = 2.0) -> Committed:

@@ -12,8 +12,9 @@ _HOMES = {
     "knobledger.report.changes": "knobledger.report.terminal_look",
     "knobledger.report.status": "knobledger.report.terminal_look",
     "knobledger.report.scanned": "knobledger.report.terminal_look",
+    "knobledger.report.upkeep": "knobledger.report.terminal_upkeep",
 }
-"""modules of report values, and where these are rendered; all others are in `terminal`"""
+"""modules of report values, and where these are rendered"""
 
 
 def render(report: object, page: Paper) -> None:

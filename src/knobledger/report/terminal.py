@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from functools import singledispatch
 
-from knobledger.names import short
 from knobledger.plan import Edit
 from knobledger.report.paper import Paper
-from knobledger.report.upkeep import Backups, Difference, Founded, Indexed, Plans, Recovered, Verified
 
 
 @singledispatch
@@ -52,92 +50,3 @@ def diff_text(page: Paper, diff: str) -> None:
             case _:
                 style = ""
         line(page, text, style)
-
-
-@render.register
-def _(report: Plans, page: Paper) -> None:
-    if not report.plans:
-        line(page, "no plan waits")
-    for plan in report.plans:
-        planned = plan.planned
-        what = "; ".join(edit_text(edit) for edit in planned.files[0].edits)
-        more = f" and {len(planned.files) - 1} more" if len(planned.files) > 1 else ""
-        line(
-            page,
-            f"{short(plan.id)}  {plan.status:9} {planned.verb} {planned.files[0].target}{more}  {what}",
-        )
-        why = f"  {planned.why}" if planned.why else ""
-        line(
-            page,
-            f"          by {planned.actor}, expires {planned.expires[:16].replace('T', ' ')}Z{why}",
-            "dim",
-        )
-
-
-@render.register
-def _(report: Backups, page: Paper) -> None:
-    if not report.backups:
-        line(page, f"no backups of {report.target}")
-    for backup in report.backups:
-        style = {"ok": "", "not recorded": "dim"}.get(backup.state, "red")
-        change = short(backup.change) if backup.change else "-" * 8
-        size = "?" if backup.size is None else str(backup.size)
-        line(
-            page,
-            f"{change}  {backup.at[:19].replace('T', ' ')}Z  {size:>8} B  {backup.state:12} {backup.path}",
-            style,
-        )
-
-
-@render.register
-def _(report: Difference, page: Paper) -> None:
-    line(page, f"{report.a}  →  {report.b}", "bold")
-    if not report.diff:
-        line(page, "no difference")
-    for edit in report.edits:
-        line(page, f"  {edit_text(edit)}")
-    diff_text(page, report.diff)
-
-
-@render.register
-def _(report: Recovered, page: Paper) -> None:
-    if not report.settled and not report.unsettled:
-        line(page, "nothing is in doubt")
-    words = {
-        "applied": "the change is in the file",
-        "unchanged": "the file is as it was before",
-        "overwritten": "the file holds neither the bytes before nor those planned",
-    }
-    for change, target, outcome in report.settled:
-        line(page, f"{short(change)}  {target}: settled, {outcome}: {words.get(outcome, '')}")
-    for change, target, message, _ in report.unsettled:
-        line(page, f"{short(change)}  {target}: still in doubt: {message}", "red")
-
-
-@render.register
-def _(report: Verified, page: Paper) -> None:
-    for finding in report.findings:
-        line(
-            page,
-            f"{finding.kind}: {finding.message}",
-            "yellow" if finding.kind.startswith("warning") else "red",
-        )
-    line(page, "the ledger verifies" if report.ok else "the ledger does not verify", "bold")
-    line(page, report.note, "dim")
-
-
-@render.register
-def _(report: Indexed, page: Paper) -> None:
-    done = "is rebuilt from" if report.rebuilt else "is up to date; it lacked"
-    line(page, f"the index {done} {report.events} event files")
-
-
-@render.register
-def _(report: Founded, page: Paper) -> None:
-    line(page, f"workspace {report.directory}", "bold")
-    for name in report.made:
-        line(page, f"  made {name}")
-    if not report.made:
-        line(page, "  everything was there already")
-    line(page, f"  {report.git}")
-    line(page, "next: name your hosts in hosts.toml, then `knob status`")
