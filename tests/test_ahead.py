@@ -55,7 +55,9 @@ def called(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[MemoryHost]]:
         ("set a/decode A=1", "hosts = 3", []),
     ],
 )
-def test_who_is_called(tmp_path: Path, called: list[MemoryHost], line: str, text: str, names: list[str]) -> None:
+def test_who_is_called(
+    tmp_path: Path, called: list[MemoryHost], line: str, text: str, names: list[str]
+) -> None:
     (tmp_path / "hosts.toml").write_text(text)
     ahead.begin(["-C", str(tmp_path), *line.split()], {})
     assert [host.name for host in called] == names

@@ -20,7 +20,16 @@ MAX_LINES = 400
 """of a module; a module on any longer list has outgrown its subject"""
 TOP = {
     *("pyproject.toml", "README.md", "ledger", "src", "templates", "hosts.toml", "tests", "docs"),
-    *("Makefile", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", ".ci", "bench", ".gitignore", ".gitattributes"),
+    *(
+        "Makefile",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "LICENSE",
+        ".ci",
+        "bench",
+        ".gitignore",
+        ".gitattributes",
+    ),
     *("requirements.lock", "requirements-dev.lock"),
 }
 VAGUE = {"utils", "util", "helpers", "helper", "common", "manager", "handler", "misc", "base"}
