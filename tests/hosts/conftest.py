@@ -23,6 +23,8 @@ SHELLS = [
     pytest.param("busybox", marks=pytest.mark.tool("busybox")),
 ]
 SERVERS = ["embedded", pytest.param("openssh", marks=pytest.mark.tool("sshd", "ssh-keygen"))]
+SSH = pytest.param("ssh", marks=pytest.mark.tool("sshd", "ssh", "ssh-keygen"))
+"""the same sshd by the openssh transport"""
 
 NOISE = b"Welcome to the host!\nknob-0000 end 3\nok \n"
 
@@ -67,7 +69,11 @@ class _Hosts(dict[str, Host]):
         self._running = running
 
     def __missing__(self, kind: str) -> Host:
-        config = Config.parse(self._running[kind].toml(kind), Path("/"))
+        if kind == "ssh":
+            toml = self._running["openssh"].toml(kind, transport="openssh")
+        else:
+            toml = self._running[kind].toml(kind)
+        config = Config.parse(toml, Path("/"))
         self[kind] = host = connect(config.hosts[kind], root=Path("/"))
         return host
 
@@ -96,13 +102,13 @@ def box(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(params=["memory", *SHELLS, *SERVERS])
+@pytest.fixture(params=["memory", *SHELLS, *SERVERS, SSH])
 def rig(request: pytest.FixtureRequest, box: Path) -> Rig:
     """Every kind of host."""
     return _rig(request.param, request, box)
 
 
-@pytest.fixture(params=[*SHELLS, *SERVERS])
+@pytest.fixture(params=[*SHELLS, *SERVERS, SSH])
 def disk(request: pytest.FixtureRequest, box: Path) -> DiskRig:
     """Every kind of host with a real disk."""
     rig = _rig(request.param, request, box)
@@ -114,7 +120,7 @@ def _rig(kind: str, request: pytest.FixtureRequest, box: Path) -> Rig:
     match kind:
         case "memory":
             return MemoryRig()
-        case "embedded" | "openssh":
+        case "embedded" | "openssh" | "ssh":
             return DiskRig(kind, request.getfixturevalue("connected")[kind], box)
         case _:
             tools = request.getfixturevalue("tools") if kind == "busybox" else Path()

@@ -9,7 +9,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from rigs import BACKUP_DIR, DiskRig, fake, transaction
 
 import servers
 from knobledger.demo.sshd import EmbeddedSshd
-from knobledger.errors import BadConfig, HostKeyChanged, StateUnknown, Unreachable
+from knobledger.errors import HostKeyChanged, StateUnknown, Unreachable
 from knobledger.hosts.config import Config, HostConfig
 from knobledger.hosts.connect import connect
 from knobledger.hosts.fabric import FabricHost
@@ -275,11 +274,6 @@ def test_secrets_stay_out_of_process_lists(flaky: tuple[EmbeddedSshd, DiskRig, P
     seen = (tmp_path / "seen").read_bytes()
     assert b"dd" in seen or b"knobledger" in seen
     assert b"s3cr3t-value-1" not in seen
-
-
-def test_openssh_is_named_as_not_yet_there(server: servers.Sshd) -> None:
-    with pytest.raises(BadConfig):
-        connect(replace(config_of(server), transport="openssh"), root=Path("/"))
 
 
 def test_many_streams_and_commands_at_once(server: servers.Sshd, dialled: Dialled) -> None:

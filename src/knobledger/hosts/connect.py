@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import assert_never
 
-from knobledger.errors import BadConfig
 from knobledger.hosts.config import HostConfig
 from knobledger.hosts.host import Host
 
@@ -26,9 +25,8 @@ def connect(config: HostConfig, *, root: Path) -> Host:
 
             return LocalHost(config.name, sudo=config.sudo, command_timeout_s=config.command_timeout_s)
         case "openssh":
-            raise BadConfig(
-                f"hosts.{config.name}.transport: 'openssh' is not built in yet",
-                hint='use transport = "fabric"',
-            )
+            from knobledger.hosts.openssh import OpenSshHost
+
+            return OpenSshHost(config.under(root))
         case _:
             assert_never(config.transport)

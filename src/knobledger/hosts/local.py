@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import selectors
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
-from typing import IO
 
 from knobledger.errors import Unreachable
-from knobledger.hosts import wire
+from knobledger.hosts import pipes, wire
 from knobledger.hosts.scripted import ScriptedHost
-
-_CHUNK = 65536
 
 
 class LocalHost(ScriptedHost):
@@ -53,7 +48,12 @@ class LocalHost(ScriptedHost):
             )
         except OSError as error:
             raise Unreachable(f"can't run {self._shell[0]!r} here: {error}") from error
-        return _talk(process, request, timeout_s)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        said = pipes.talk(process.stdin, process.stdout, process.stderr, request, timeout_s)
+        status = _finish(process, kill=said.timed_out, complete=said.complete)
+        return wire.Exit(None if said.timed_out else status, said.stdout, said.stderr, said.timed_out)
 
     def dial(self, address: str, port: int, *, timeout_s: float) -> socket.socket:
         """See `Host.dial`."""
@@ -66,50 +66,6 @@ class LocalHost(ScriptedHost):
 
     def close(self) -> None:
         """See `Host.close`."""
-
-
-def _talk(process: subprocess.Popen[bytes], request: wire.Request, timeout_s: float) -> wire.Exit:
-    """Feeds stdin and collects the output, to the last frame or the end; on time-out the group dies."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    stdout, stderr = bytearray(), bytearray()
-    rest = memoryview(request.stdin)
-    deadline = time.monotonic() + timeout_s
-    timed_out = False
-    os.set_blocking(process.stdin.fileno(), False)
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdin, selectors.EVENT_WRITE)
-        selector.register(process.stdout, selectors.EVENT_READ, stdout)
-        selector.register(process.stderr, selectors.EVENT_READ, stderr)
-        while selector.get_map() and not wire.is_complete(stdout, request.last):
-            left = deadline - time.monotonic()
-            if left <= 0:
-                timed_out = True
-                break
-            for key, _ in selector.select(left):
-                if key.fileobj is process.stdin:
-                    rest = _feed(process.stdin, rest)
-                    if not rest:
-                        selector.unregister(process.stdin)
-                        process.stdin.close()
-                elif chunk := os.read(key.fd, _CHUNK):
-                    key.data.extend(chunk)
-                else:
-                    selector.unregister(key.fileobj)
-    complete = wire.is_complete(stdout, request.last)
-    status = _finish(process, kill=timed_out and not complete, complete=complete)
-    return wire.Exit(None if timed_out else status, bytes(stdout), bytes(stderr), timed_out)
-
-
-def _feed(pipe: IO[bytes], rest: memoryview) -> memoryview:
-    try:
-        return rest[os.write(pipe.fileno(), rest[:_CHUNK]) :]
-    except BlockingIOError:
-        return rest
-    except BrokenPipeError:
-        # The program stopped listening; its answer says why.
-        return rest[:0]
 
 
 def _finish(process: subprocess.Popen[bytes], *, kill: bool, complete: bool) -> int | None:
