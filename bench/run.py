@@ -230,20 +230,24 @@ def pyinfra(server: Server) -> Contender:
     return Contender("pyinfra: files.line, backup", command, path)
 
 
-def knob(server: Server) -> Contender:
-    path = script_for(server, "knob")
-    workspace = server.folder / "workspace"
+def knob(server: Server, transport: str = "fabric") -> Contender:
+    path = script_for(server, f"knob-{transport}")
+    workspace = server.folder / f"workspace-{transport}"
     run([str(KNOB), "init", str(workspace)])
     (workspace / "hosts.toml").write_text(
         f'[hosts.gpu1]\naddress = "127.0.0.1"\nport = {server.port}\nuser = "{server.user}"\n'
-        f'identity_file = "{server.key}"\nknown_hosts = "{server.known_hosts}"\n'
+        f'identity_file = "{server.key}"\nknown_hosts = "{server.known_hosts}"\ntransport = "{transport}"\n'
         f'[hosts.gpu1.services.decode]\nscript = "{path}"\n'
     )
 
     def command(value: str) -> list[str]:
         return [str(KNOB), "-C", str(workspace), "set", "gpu1/decode", f"{NAME}={value}", "--go-ahead"]
 
-    return Contender("knob set --go-ahead", command, path)
+    return Contender(f"knob set --go-ahead ({transport})", command, path)
+
+
+def knob_openssh(server: Server) -> Contender:
+    return knob(server, "openssh")
 
 
 def turn(contender: Contender, value: str, *, counts: bool) -> None:
@@ -330,10 +334,12 @@ def machine(peers: str) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench/run.py", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--runs", type=int, default=9, help="runs that count, of each (default 9)")
-    parser.add_argument("--only", default="raw,ansible,pyinfra,knob", help="contenders, separated by commas")
+    parser.add_argument(
+        "--only", default="raw,ansible,pyinfra,openssh,knob", help="contenders, separated by commas"
+    )
     parser.add_argument("--write", action="store_true", help="put the result into docs/performance.md")
     arguments = parser.parse_args()
-    makers = {"raw": raw, "ansible": ansible, "pyinfra": pyinfra, "knob": knob}
+    makers = {"raw": raw, "ansible": ansible, "pyinfra": pyinfra, "openssh": knob_openssh, "knob": knob}
     only = arguments.only.split(",")
     if unknown := set(only) - set(makers):
         parser.error(f"no such contender: {', '.join(sorted(unknown))}; one of {', '.join(makers)}")
