@@ -207,7 +207,8 @@ def backups(desk: Desk, target: Target, host: Host) -> Backups:
 def differences(desk: Desk, host: Host, file: PlannedFile, target: Target) -> tuple[str, ...]:
     """`diff BACKUP LIVE` as the host prints it after an undo that kept later edits: the proof that these are all."""
     assert file.backup is not None
-    Reading.of(host.read(file.backup).content, target.dialect)
+    # The backup may hold secrets that no later line has: the masker must know them before `diff` is shown.
+    desk.masker.content(Reading.of(host.read(file.backup).content, target.dialect))
     done = host.run(("diff", file.backup, target.path), timeout_s=60)
     return tuple(
         desk.masker.text(line) for line in done.stdout.decode("utf-8", "surrogateescape").splitlines()
