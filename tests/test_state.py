@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knobledger.event import (
+from knobledger.event import encode, id_of, stamp
+from knobledger.events.changes import (
     Applied,
     Approved,
-    Event,
     Failed,
     Observed,
     Planned,
@@ -20,10 +20,8 @@ from knobledger.event import (
     RolledBack,
     Settled,
     Started,
-    encode,
-    id_of,
-    stamp,
 )
+from knobledger.events.entry import Event
 from knobledger.names import Digest, EventId, HostPath, TargetName
 from knobledger.plan import Edit, PlannedFile
 from knobledger.receipt import Manifest, Receipt

@@ -26,8 +26,8 @@ from knobledger.errors import (
     StateUnknown,
     Unreachable,
 )
-from knobledger.event import Applied, Failed, Planned, Settled, Started
-from knobledger.event import RolledBack as RolledBackEvent
+from knobledger.events.changes import Applied, Failed, Planned, Settled, Started
+from knobledger.events.changes import RolledBack as RolledBackEvent
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Check, Host, RemoteFile, Transaction
 from knobledger.knobs import Dialect, Reading, Request, edit

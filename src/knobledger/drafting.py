@@ -12,7 +12,9 @@ from datetime import timedelta
 from knobledger.author import Author
 from knobledger.diff import unified
 from knobledger.errors import Refused
-from knobledger.event import Event, Observed, Planned, stamp
+from knobledger.event import stamp
+from knobledger.events.changes import Observed, Planned
+from knobledger.events.entry import Event
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host, RemoteFile
 from knobledger.knobs import KnobEdit, Masker, Reading, Request, SyntaxCheck, changed_knobs, edit

@@ -1,7 +1,10 @@
-"""The event union, its canonical bytes and its ids. The on-disk format is docs/ledger-format.md.
+"""Events read and written: their canonical bytes and their ids. The on-disk format is docs/ledger-format.md.
 
 An event's bytes are its canonical JSON (RFC 8785) and its id is their SHA-256. Events are written
 once and never changed; reading never re-encodes them, so an id stays true for newer formats too.
+
+Each topic's kinds live in a module of `events/`, which is imported when the first event of one of its kinds is
+met: a command pays only for the kinds that its ledger holds.
 """
 
 from __future__ import annotations
@@ -9,171 +12,46 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from functools import cache
+from importlib import import_module
+from typing import Any, Literal
 
 import rfc8785
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from knobledger.errors import LedgerBroken
-from knobledger.names import Digest, EventId, HostPath, TargetName, digest_of
-from knobledger.plan import Ask, Edit, PlannedFile, Policy, Purpose, RestartScope, Verb
-from knobledger.receipt import Frozen, Manifest, Receipt
+from knobledger.events.entry import Event, Foreign
+from knobledger.names import EventId, digest_of
+
+Topic = Literal["changes", "notes"]
+"""a module of `events/`"""
+
+KINDS: dict[str, tuple[Topic, str]] = {
+    "observed": ("changes", "Observed"),
+    "planned": ("changes", "Planned"),
+    "approved": ("changes", "Approved"),
+    "rejected": ("changes", "Rejected"),
+    "started": ("changes", "Started"),
+    "applied": ("changes", "Applied"),
+    "rolled_back": ("changes", "RolledBack"),
+    "failed": ("changes", "Failed"),
+    "settled": ("changes", "Settled"),
+    "noted": ("notes", "Noted"),
+}
+"""every kind that this version can write, with the topic and the name of its class"""
 
 
-class Base(Frozen):
-    """What every event says: when, by whom, and which heads the writer knew."""
-
-    format: Literal[1] = 1
-    at: str
-    """UTC with microseconds, `2026-11-30T20:25:00.000000Z`"""
-    zone: str = "UTC"
-    """the operator's time zone, an IANA name"""
-    actor: str
-    on_behalf_of: str = ""
-    parents: tuple[EventId, ...] = ()
+@cache
+def class_of(kind: str) -> type[Event]:
+    """The class of one of `KINDS`."""
+    topic, name = KINDS[kind]
+    found: type[Event] = getattr(import_module(f"knobledger.events.{topic}"), name)
+    return found
 
 
-class Observed(Base):
-    """The bytes of a target as found: on first contact, or after somebody changed them by hand."""
-
-    kind: Literal["observed"] = "observed"
-    target: TargetName
-    path: HostPath
-    digest: Digest
-    previous: Digest | None = None
-    """the digest recorded before; None on first contact"""
-    edits: tuple[Edit, ...] = ()
-    """the knobs that differ from the previous bytes, where a snapshot of these was at hand"""
-    diff: str = ""
-    manifest: Manifest
-
-
-class Planned(Base):
-    """A plan. Its id is also the id of the change, once applied."""
-
-    kind: Literal["planned"] = "planned"
-    verb: Verb
-    files: tuple[PlannedFile, ...]
-    asks: tuple[Ask, ...] = ()
-    why: str = ""
-    hypotheses: tuple[str, ...] = ()
-    """slugs of the hypotheses that it is made under"""
-    purpose: Purpose = "other"
-    label: str = ""
-    """a word for the backup's name"""
-    undoes: EventId | None = None
-    """the change whose effect a revert or restore takes back"""
-    exact: bool = False
-    add: bool = False
-    line: int | None = None
-    force: bool = False
-    in_place: bool = False
-    despite: str = ""
-    restart: RestartScope = "none"
-    policy: Policy = "confirm"
-    expires: str
-    """UTC with microseconds"""
-    warnings: tuple[str, ...] = ()
-
-
-class Approved(Base):
-    """A go-ahead for one plan, and what stood behind it."""
-
-    kind: Literal["approved"] = "approved"
-    plan: EventId
-    source: str
-    """`confirm at a terminal`, `flag`, `no terminal`, `signature of ...`"""
-
-
-class Rejected(Base):
-    """A plan that somebody turned down."""
-
-    kind: Literal["rejected"] = "rejected"
-    plan: EventId
-    why: str = ""
-
-
-class Started(Base):
-    """An attempt on one target, written before the host is touched. Its id names the attempt."""
-
-    kind: Literal["started"] = "started"
-    plan: EventId
-    target: TargetName
-    base: Digest
-    result: Digest
-
-
-class Applied(Base):
-    """The attempt succeeded, proven by fresh reads."""
-
-    kind: Literal["applied"] = "applied"
-    plan: EventId
-    attempt: EventId
-    target: TargetName
-    receipt: Receipt
-
-
-class RolledBack(Base):
-    """The attempt failed after the swap; the backup is proven to be back."""
-
-    kind: Literal["rolled_back"] = "rolled_back"
-    plan: EventId
-    attempt: EventId
-    target: TargetName
-    reason: str
-
-
-class Failed(Base):
-    """The attempt failed. `unchanged`: the file was never touched. `unknown`: `recover` has to look."""
-
-    kind: Literal["failed"] = "failed"
-    plan: EventId
-    attempt: EventId
-    target: TargetName
-    outcome: Literal["unchanged", "unknown"]
-    error: str
-    """the error's kind, such as `drifted`"""
-    reason: str
-
-
-class Settled(Base):
-    """What `recover` found out about an attempt in doubt, from the live file's digest."""
-
-    kind: Literal["settled"] = "settled"
-    plan: EventId
-    attempt: EventId
-    target: TargetName
-    outcome: Literal["applied", "unchanged", "overwritten"]
-    """`overwritten`: the file holds neither base nor result"""
-    digest: Digest
-    """of the live file, read afresh"""
-    manifest: Manifest
-    backup: HostPath | None = None
-    """found beside the file, holding exactly the base"""
-
-
-class Noted(Base):
-    """Free text, where nothing else fits."""
-
-    kind: Literal["noted"] = "noted"
-    text: str
-    about: EventId | None = None
-
-
-class Foreign(Base):
-    """An event of a kind that a newer version wrote: kept and shown, without effect here."""
-
-    kind: str
-
-
-Event = Observed | Planned | Approved | Rejected | Started | Applied | RolledBack | Failed | Settled | Noted
-"""Everything that this version can write."""
-
-_adapter: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")])
-KINDS: frozenset[str] = frozenset(
-    cls.model_fields["kind"].default
-    for cls in (Observed, Planned, Approved, Rejected, Started, Applied, RolledBack, Failed, Settled, Noted)
-)
+def topic_of(kind: str) -> Topic | None:
+    """The topic of a kind; None for one that only a newer version knows."""
+    return KINDS[kind][0] if kind in KINDS else None
 
 
 def encode(event: Event) -> bytes:
@@ -189,8 +67,8 @@ def id_of(content: bytes) -> EventId:
     return EventId(digest_of(content))
 
 
-def decode(content: bytes) -> Event | Foreign:
-    """The event in these bytes. Raises `LedgerBroken` if they are not one.
+def decode(content: bytes) -> Event:
+    """The event in these bytes; `Foreign` if only a newer version knows its kind. Raises `LedgerBroken` if they are not one.
 
     A known kind with values that only a newer version knows is `Foreign` too.
     """
@@ -198,7 +76,7 @@ def decode(content: bytes) -> Event | Foreign:
         raw: dict[str, Any] = json.loads(content)
         if raw["kind"] in KINDS:
             with suppress(ValidationError):
-                return _adapter.validate_python(raw)
+                return class_of(raw["kind"]).model_validate(raw)
         return Foreign.model_validate(raw)
     except (ValueError, KeyError, TypeError, ValidationError, RecursionError) as e:
         raise LedgerBroken(f"not an event: {str(e).splitlines()[0]}", hint="see `knob verify`") from e

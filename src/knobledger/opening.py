@@ -1,4 +1,4 @@
-"""A workspace opened for one command: its config, ledger, hosts and author; what the verbs of `workspace.py` stand on."""
+"""A workspace opened for one command: its config, ledger, hosts and author; what the verbs stand on."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Self
 from zoneinfo import ZoneInfo
 
 from knobledger.drafting import Desk
-from knobledger.errors import Unknown
-from knobledger.event import Planned
+from knobledger.errors import Unknown, Usage
+from knobledger.events.changes import Planned
 from knobledger.finding import workspace_folder
 from knobledger.hosts.config import Config, HostConfig, Target
 from knobledger.hosts.connect import connect as connect_host
@@ -142,6 +142,13 @@ class Opening:
     def targets(self, names: Sequence[str]) -> list[tuple[Target, Host]]:
         """Targets by name, glob or group, each with its host; connecting begins at once, in the background."""
         return [(target, self.host(target.host)) for target in self.config.targets(names)]
+
+    def only(self, target: str) -> tuple[Target, Host]:
+        """The one target that a name stands for. Raises `Usage` where it stands for several."""
+        found = self.targets([target])
+        if len(found) != 1:
+            raise Usage(f"{target!r} stands for {len(found)} targets; this command takes one")
+        return found[0]
 
     def find_change(self, text: str) -> EventId:
         """A change by `@`, `@-`, an id or a prefix of it, or the id of an event about it. Raises `Unknown`."""

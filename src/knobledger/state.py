@@ -9,23 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, assert_never
+from typing import Literal
 
-from knobledger.event import (
+from knobledger.event import moment_of
+from knobledger.events.changes import (
     Applied,
     Approved,
-    Event,
     Failed,
-    Foreign,
-    Noted,
     Observed,
     Planned,
     Rejected,
     RolledBack,
     Settled,
     Started,
-    moment_of,
 )
+from knobledger.events.entry import Event
 from knobledger.names import Digest, EventId, HostPath, TargetName
 from knobledger.plan import Edit, PlannedFile
 
@@ -133,7 +131,7 @@ class File:
 class State:
     """Everything derived from a ledger."""
 
-    events: dict[EventId, Event | Foreign] = field(default_factory=dict)
+    events: dict[EventId, Event] = field(default_factory=dict)
     plans: dict[EventId, Plan] = field(default_factory=dict)
     attempts: dict[EventId, Attempt] = field(default_factory=dict)
     files: dict[TargetName, File] = field(default_factory=dict)
@@ -144,7 +142,7 @@ class State:
     applied_at: dict[EventId, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, events: Iterable[tuple[EventId, Event | Foreign]]) -> State:
+    def of(cls, events: Iterable[tuple[EventId, Event]]) -> State:
         """Folds events that arrive in any order, each once or several times."""
         state = cls(events=_in_order(dict(events)))
         for id_, event in state.events.items():
@@ -201,7 +199,7 @@ class State:
             return "under test"
         return "unexplained" if self.undo_depth(change) % 2 and not planned.why else None
 
-    def _take(self, id_: EventId, event: Event | Foreign) -> None:
+    def _take(self, id_: EventId, event: Event) -> None:
         match event:
             case Planned():
                 self.plans[id_] = Plan(id_, event)
@@ -221,10 +219,8 @@ class State:
                 self._record(event.target, event.path, event.digest, id_, event.at)
                 for edit in event.edits:
                     self._edit(KnobEdit(id_, event.target, edit, event.at, observed=True), None)
-            case Noted() | Foreign():
-                pass
             case _:
-                assert_never(event)
+                pass
 
     def _outcome(self, id_: EventId, event: Applied | RolledBack | Failed | Settled) -> None:
         attempt = self.attempts.get(event.attempt)
@@ -274,9 +270,9 @@ class State:
             current.fate, current.by = "overwritten", new.event
 
 
-def _in_order(events: dict[EventId, Event | Foreign]) -> dict[EventId, Event | Foreign]:
+def _in_order(events: dict[EventId, Event]) -> dict[EventId, Event]:
     """By (time, id), but never before an event's own parents: a clock that was set back must not turn causes round."""
-    done: dict[EventId, Event | Foreign] = {}
+    done: dict[EventId, Event] = {}
     for id_ in sorted(events, key=lambda id_: (events[id_].at, id_)):
         todo = [id_]
         while todo:

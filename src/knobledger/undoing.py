@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from knobledger.diff import changed_lines
 from knobledger.drafting import Desk, Draft, Options, Seen, Sketch, look, write_plan
 from knobledger.errors import Conflict, NotWritten, Refused
-from knobledger.event import Applied, Observed, Planned, Settled
+from knobledger.events.changes import Applied, Observed, Planned, Settled
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host
 from knobledger.knobs import Reading, changed_knobs

@@ -8,7 +8,9 @@ import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from knobledger.event import Applied, Approved, Noted, Observed, Planned, Started, encode, id_of, stamp
+from knobledger.event import encode, id_of, stamp
+from knobledger.events.changes import Applied, Approved, Observed, Planned, Started
+from knobledger.events.notes import Noted
 from knobledger.ledger.store import Ledger
 from knobledger.names import Digest, EventId, HostPath, TargetName, digest_of
 from knobledger.plan import Edit, PlannedFile, Purpose, Verb

@@ -473,7 +473,7 @@ def test_a_command_killed_while_committing(ledger: Ledger, step: str) -> None:
 
 def test_two_commands_commit_at_once(ledger: Ledger) -> None:
     code = (
-        "import sys; from pathlib import Path; from knobledger.event import Noted;"
+        "import sys; from pathlib import Path; from knobledger.events.notes import Noted;"
         "from knobledger.ledger.store import Ledger, now; from knobledger.ledger.history import commit;"
         "ledger = Ledger(Path(sys.argv[1]));"
         "[commit(ledger.root, [ledger.append(Noted(at=now(), actor='a', text=str(n)))], 'm')"

@@ -28,7 +28,9 @@ from ledgers import (
 )
 
 from knobledger.errors import LedgerBroken
-from knobledger.event import Approved, Noted, encode
+from knobledger.event import encode
+from knobledger.events.changes import Approved
+from knobledger.events.notes import Noted
 from knobledger.ledger import index as indices
 from knobledger.ledger.index import Index
 from knobledger.ledger.store import Ledger, Stored
@@ -215,7 +217,7 @@ def test_an_index_that_can_not_be_opened_for_writing(ledger: Ledger, monkeypatch
 
 def test_two_processes_update_at_once(ledger: Ledger) -> None:
     code = (
-        "import sys; from pathlib import Path; from knobledger.event import Noted;"
+        "import sys; from pathlib import Path; from knobledger.events.notes import Noted;"
         "from knobledger.ledger.store import Ledger, now; from knobledger.ledger.index import Index;"
         "ledger = Ledger(Path(sys.argv[1])); index = Index(ledger)\n"
         "for n in range(6): ledger.append(Noted(at=now(), actor='a', text=str(n))); index.find(limit=1)"

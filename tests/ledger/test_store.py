@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from ledgers import NOON, at, chain, change, files, note, overwrite, path_of, scratch
 
 from knobledger.errors import LedgerBroken, LedgerUnwritable, Unknown
-from knobledger.event import Foreign, Noted, encode, id_of
+from knobledger.event import encode, id_of
+from knobledger.events.entry import Foreign
+from knobledger.events.notes import Noted
 from knobledger.ledger import writing
 from knobledger.ledger.store import Ledger
 from knobledger.ledger.verify import verify
@@ -246,7 +248,7 @@ def test_a_disk_without_hard_links(ledger: Ledger, monkeypatch: pytest.MonkeyPat
 _CRASH = """
 import os, sys
 from pathlib import Path
-from knobledger.event import Noted
+from knobledger.events.notes import Noted
 from knobledger.ledger import writing
 from knobledger.ledger.store import Ledger
 def die(*_): os.kill(os.getpid(), 9)
@@ -274,7 +276,7 @@ def test_a_process_killed_while_writing_leaves_all_or_nothing(
 _APPEND = """
 import sys
 from pathlib import Path
-from knobledger.event import Noted
+from knobledger.events.notes import Noted
 from knobledger.ledger.store import Ledger, now
 ledger = Ledger(Path(sys.argv[1]))
 for n in range(30): ledger.append(Noted(at=now(), actor=sys.argv[2], text=str(n)))

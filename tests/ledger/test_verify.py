@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledgers import at, change, git, note, overwrite, path_of
 
-from knobledger.event import Applied, Approved, Noted, Planned, Started, encode, id_of
+from knobledger.event import encode, id_of
+from knobledger.events.changes import Applied, Approved, Planned, Started
+from knobledger.events.notes import Noted
 from knobledger.ledger.days import day_of
 from knobledger.ledger.finding import Finding
 from knobledger.ledger.history import commit

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from knobledger.errors import LedgerBroken, Unknown
-from knobledger.event import Event, Foreign, decode, encode, id_of, stamp
+from knobledger.event import decode, encode, id_of, stamp
+from knobledger.events.entry import Event
 from knobledger.ledger.days import Day, day_of, days, event_id, ids_in
 from knobledger.ledger.heads import Heads
 from knobledger.ledger.writing import sweep, write_once
@@ -28,7 +29,7 @@ class Stored:
     """An event as the ledger holds it."""
 
     id: EventId
-    event: Event | Foreign
+    event: Event
 
 
 class Ledger:
@@ -178,7 +179,7 @@ class Ledger:
                 return day
         raise _no_event(id_)
 
-    def _read(self, day: Day, id_: EventId) -> tuple[bytes, Event | Foreign]:
+    def _read(self, day: Day, id_: EventId) -> tuple[bytes, Event]:
         content = self.read(day, id_)
         try:
             event = decode(content)

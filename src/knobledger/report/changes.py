@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from knobledger.event import Event, Foreign, Noted, Observed, Planned, stamp
+from knobledger.event import stamp
+from knobledger.events.changes import Observed, Planned
+from knobledger.events.entry import Event
+from knobledger.events.notes import Noted
 from knobledger.moment import Resolved
 from knobledger.names import Digest, EventId, TargetName
 from knobledger.plan import Edit
@@ -167,7 +170,7 @@ class Entry:
     """One event as `log` shows it."""
 
     id: EventId
-    event: Event | Foreign
+    event: Event
     plan_target: TargetName | None = None
     """the first target of the plan that it is about, if it is about one"""
 
@@ -331,7 +334,7 @@ def _blame_line(
     )
 
 
-def entries(state: State, events: Iterable[tuple[EventId, Event | Foreign]]) -> Log:
+def entries(state: State, events: Iterable[tuple[EventId, Event]]) -> Log:
     """A log of events in the order given."""
     plans = state.plans
     return Log(

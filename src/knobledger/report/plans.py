@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from knobledger.errors import KnobError
-from knobledger.event import Applied, Failed, Planned, RolledBack, Settled
+from knobledger.events.changes import Applied, Failed, Planned, RolledBack, Settled
 from knobledger.names import EventId, TargetName
 from knobledger.plan import PlannedFile
 from knobledger.receipt import Receipt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from knobledger.event import Planned
+from knobledger.events.changes import Planned
 from knobledger.knobs import Masker, Occurrence
 from knobledger.names import Digest, EventId, HostPath, TargetName
 from knobledger.state import State

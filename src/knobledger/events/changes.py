@@ -1,0 +1,132 @@
+"""Events of changes: what was found, planned, allowed, tried, and how it ended."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from knobledger.events.entry import Event
+from knobledger.names import Digest, EventId, HostPath, TargetName
+from knobledger.plan import Ask, Edit, PlannedFile, Policy, Purpose, RestartScope, Verb
+from knobledger.receipt import Manifest, Receipt
+
+
+class Observed(Event):
+    """The bytes of a target as found: on first contact, or after somebody changed them by hand."""
+
+    kind: Literal["observed"] = "observed"
+    target: TargetName
+    path: HostPath
+    digest: Digest
+    previous: Digest | None = None
+    """the digest recorded before; None on first contact"""
+    edits: tuple[Edit, ...] = ()
+    """the knobs that differ from the previous bytes, where a snapshot of these was at hand"""
+    diff: str = ""
+    manifest: Manifest
+
+
+class Planned(Event):
+    """A plan. Its id is also the id of the change, once applied."""
+
+    kind: Literal["planned"] = "planned"
+    verb: Verb
+    files: tuple[PlannedFile, ...]
+    asks: tuple[Ask, ...] = ()
+    why: str = ""
+    hypotheses: tuple[str, ...] = ()
+    """slugs of the hypotheses that it is made under"""
+    purpose: Purpose = "other"
+    label: str = ""
+    """a word for the backup's name"""
+    undoes: EventId | None = None
+    """the change whose effect a revert or restore takes back"""
+    exact: bool = False
+    add: bool = False
+    line: int | None = None
+    force: bool = False
+    in_place: bool = False
+    despite: str = ""
+    restart: RestartScope = "none"
+    policy: Policy = "confirm"
+    expires: str
+    """UTC with microseconds"""
+    warnings: tuple[str, ...] = ()
+
+
+class Approved(Event):
+    """A go-ahead for one plan, and what stood behind it."""
+
+    kind: Literal["approved"] = "approved"
+    plan: EventId
+    source: str
+    """`confirm at a terminal`, `flag`, `no terminal`, `signature of ...`"""
+
+
+class Rejected(Event):
+    """A plan that somebody turned down."""
+
+    kind: Literal["rejected"] = "rejected"
+    plan: EventId
+    why: str = ""
+
+
+class Started(Event):
+    """An attempt on one target, written before the host is touched. Its id names the attempt."""
+
+    kind: Literal["started"] = "started"
+    plan: EventId
+    target: TargetName
+    base: Digest
+    result: Digest
+
+
+class Applied(Event):
+    """The attempt succeeded, proven by fresh reads."""
+
+    kind: Literal["applied"] = "applied"
+    plan: EventId
+    attempt: EventId
+    target: TargetName
+    receipt: Receipt
+
+
+class RolledBack(Event):
+    """The attempt failed after the swap; the backup is proven to be back."""
+
+    kind: Literal["rolled_back"] = "rolled_back"
+    plan: EventId
+    attempt: EventId
+    target: TargetName
+    reason: str
+
+
+class Failed(Event):
+    """The attempt failed. `unchanged`: the file was never touched. `unknown`: `recover` has to look."""
+
+    kind: Literal["failed"] = "failed"
+    plan: EventId
+    attempt: EventId
+    target: TargetName
+    outcome: Literal["unchanged", "unknown"]
+    error: str
+    """the error's kind, such as `drifted`"""
+    reason: str
+
+
+class Settled(Event):
+    """What `recover` found out about an attempt in doubt, from the live file's digest."""
+
+    kind: Literal["settled"] = "settled"
+    plan: EventId
+    attempt: EventId
+    target: TargetName
+    outcome: Literal["applied", "unchanged", "overwritten"]
+    """`overwritten`: the file holds neither base nor result"""
+    digest: Digest
+    """of the live file, read afresh"""
+    manifest: Manifest
+    backup: HostPath | None = None
+    """found beside the file, holding exactly the base"""
+
+
+ChangeEvent = Observed | Planned | Approved | Rejected | Started | Applied | RolledBack | Failed | Settled

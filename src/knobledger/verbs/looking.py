@@ -1,0 +1,105 @@
+"""The verbs that only look; what they find out is made in `knobledger.looking`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from knobledger.errors import KnobError
+from knobledger.opening import Opening
+from knobledger.report.plans import PlanReport, plan_report
+from knobledger.state import Plan
+
+if TYPE_CHECKING:
+    from knobledger.looking import Query
+    from knobledger.moment import Resolved
+    from knobledger.report.changes import Blame, Log, Since
+    from knobledger.report.status import Status
+    from knobledger.report.upkeep import Backups, Difference, Plans
+
+# What only some verbs need is imported by these verbs: a change is to be quick.
+
+
+class Looking(Opening):
+    """What is there, and how it came about."""
+
+    def plans(self) -> Plans:
+        """Plans that wait: open, approved, in doubt; newest first."""
+        from knobledger import looking
+
+        return looking.plans(self.state, self.now)
+
+    def show(self, text: str) -> PlanReport | Log:
+        """A plan or change in full; of another event, that event."""
+        from knobledger import looking
+
+        if text.startswith("@"):
+            return self._shown(self.state.plans[self.find_change(text)])
+        id_ = self.desk.ledger.resolve(text)
+        if id_ in self.state.plans:
+            return self._shown(self.state.plans[id_])
+        return looking.entry(self.state, id_)
+
+    def _shown(self, plan: Plan) -> PlanReport:
+        stale = None
+        if plan.status(self.now) in ("open", "approved"):
+            try:
+                stale = any(
+                    self.host(target.host).read(target.path).digest != file.base
+                    for file in plan.planned.files
+                    for target in [self.config.target(file.target)]
+                )
+            except KnobError as error:
+                self.notes.append(f"whether the plan is stale could not be looked up: {error.message}")
+        return plan_report(self.state, plan, self.now, stale=stale)
+
+    def status(self, targets: Sequence[str], *, recorded: bool = False) -> Status:
+        """The knobs of targets (default: all) with who set them; live unless `recorded`."""
+        from knobledger import looking
+
+        wanted = self.config.targets(targets or ["*"]) if self.config.hosts else ()
+        return looking.status(self.desk, wanted, None if recorded else self.host)
+
+    def since(
+        self, start: Resolved, until: Resolved | None, target: str | None = None, *, live: bool = False
+    ) -> Since:
+        """What changed between two moments, oldest first; `live` asks the hosts for drift, too."""
+        from knobledger import looking
+
+        only = self.config.target(target) if target else None
+        wanted = (only,) if only else (self.config.targets(["*"]) if self.config.hosts else ())
+        return looking.since(
+            self.desk, start, until, only.name if only else None, wanted, self.host if live else None
+        )
+
+    def log(self, query: Query) -> Log:
+        """Events that match, newest first, by the SQL index."""
+        from knobledger import looking
+
+        return looking.log(self.desk, query)
+
+    def blame(self, target: str) -> Blame:
+        """Each line of a target with the entry that brought it."""
+        from knobledger import looking
+
+        where, host = self.only(target)
+        return looking.blame(self.desk, where, host)
+
+    def diff(self, target: str, a: str | None, b: str | None) -> Difference:
+        """The difference of two states of a target (a change, a backup, `live`), or of two targets."""
+        from knobledger import looking
+        from knobledger.undoing import change_of_backup
+
+        where, _ = self.only(target)
+        other = None
+        if a and "/" in a and change_of_backup(self.state, a) is None:
+            other, _ = self.only(a)
+            a = "live"
+        return looking.diff(self.desk, where, self.host, a, b, other)
+
+    def backups(self, target: str) -> Backups:
+        """The backups of a target, recorded ones and others, as they lie on the host."""
+        from knobledger import looking
+
+        where, host = self.only(target)
+        return looking.backups(self.desk, where, host)
