@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from knobledger.drafting import Desk
 from knobledger.errors import (
@@ -36,6 +38,9 @@ from knobledger.plan import PlannedFile
 from knobledger.quoting import command_line
 from knobledger.receipt import GrepLine, Receipt
 from knobledger.state import Attempt, Plan, PlanStatus
+
+if TYPE_CHECKING:
+    from knobledger.folds.arming import Pending
 
 Connect = Callable[[], Host]
 """a fresh connection to the same host, for the look after a lost answer"""
@@ -92,6 +97,7 @@ def attempt(desk: Desk, plan: Plan, target: Target, host: Host, reconnect: Conne
     if file.backup and not file.clean:
         _prove_backup(host, file)
     transaction = _transaction(desk, plan, file, target, content)
+    taken_back, armed = _arm(desk, plan, file, target, host)
     started = Started(
         **desk.author.signs(), plan=plan.id, target=target.name, base=file.base, result=file.result
     )
@@ -99,7 +105,11 @@ def attempt(desk: Desk, plan: Plan, target: Target, host: Host, reconnect: Conne
     try:
         receipt = host.replace(transaction)
     except StateUnknown as lost:
-        return _after_loss(desk, plan, desk.state.attempts[id_], target, reconnect, lost)
+        try:
+            return _after_loss(desk, plan, desk.state.attempts[id_], target, reconnect, lost)
+        except NotWritten:
+            _stand_down(desk, armed, target, reconnect, "the change was not made")
+            raise
     except KeyboardInterrupt:
         raise Interrupted(
             f"interrupted while {short(plan.id)} was being applied to {target.name}; the live file is exactly the "
@@ -109,6 +119,7 @@ def attempt(desk: Desk, plan: Plan, target: Target, host: Host, reconnect: Conne
         ) from None
     except KnobError as error:
         _record_failure(desk, plan, id_, target, error)
+        _stand_down(desk, armed, target, reconnect, "the change was not made")
         error.values.setdefault("change", plan.id)
         raise
     applied = Applied(
@@ -126,7 +137,35 @@ def attempt(desk: Desk, plan: Plan, target: Target, host: Host, reconnect: Conne
             hint="make room for the ledger, then `knob recover` looks at the host again and records it",
             change=plan.id,
         ) from error
+    if taken_back is not None:
+        from knobledger import confirming
+
+        confirming.disarm(desk, taken_back, target, host, f"taken back by {short(plan.id)}")
     return applied
+
+
+def _arm(
+    desk: Desk, plan: Plan, file: PlannedFile, target: Target, host: Host
+) -> tuple[Pending | None, Pending | None]:
+    """The armed change that this plan takes back, and this plan's own arming."""
+    if not (plan.planned.confirm_within_s or desk.state.pending()):
+        return None, None
+    from knobledger import confirming
+
+    taken_back = confirming.guard(desk, plan, target.name)
+    return taken_back, confirming.arm(
+        desk, plan, file, target, host
+    ) if plan.planned.confirm_within_s else None
+
+
+def _stand_down(desk: Desk, armed: Pending | None, target: Target, reconnect: Connect, reason: str) -> None:
+    """Disarms what was armed for a change that was not made. What can't be disarmed now finds nothing to put back."""
+    if armed is None:
+        return
+    from knobledger import confirming
+
+    with suppress(KnobError):
+        confirming.disarm(desk, armed, target, reconnect(), reason)
 
 
 def settle(desk: Desk, attempt: Attempt, target: Target, host: Host) -> Settled:

@@ -57,6 +57,7 @@ class Options:
     purpose: Purpose = "other"
     label: str = ""
     restart: RestartScope = "none"
+    confirm_within_s: int = 0
     despite: str = ""
     expires_in: timedelta = timedelta(hours=24)
 
@@ -203,6 +204,7 @@ def write_plan(
         in_place=options.in_place,
         despite=desk.masker.text(options.despite),
         restart=options.restart,
+        confirm_within_s=options.confirm_within_s,
         policy=_strictest(sketch.seen.target for sketch in wanted),
         expires=stamp(desk.author.now() + options.expires_in),
         warnings=tuple(desk.masker.text(w) for sketch in wanted for w in sketch.warnings),

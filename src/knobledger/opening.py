@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Self
 from zoneinfo import ZoneInfo
 
 from knobledger.drafting import Desk
-from knobledger.errors import Unknown, Usage
+from knobledger.errors import KnobError, Unknown, Usage
 from knobledger.events.changes import Planned
 from knobledger.finding import workspace_folder
 from knobledger.hosts.config import Config, HostConfig, Target
@@ -70,6 +71,15 @@ class Opening:
         for host in self._hosts.values():
             host.close()
         self._commit()
+        self._say_what_waits()
+
+    def _say_what_waits(self) -> None:
+        """Under every command: changes that put themselves back. A ledger that can't be read has been said already."""
+        with suppress(KnobError):
+            if waiting := self.state.pending():
+                from knobledger.report.pending import footer
+
+                self.notes.extend(footer(pending, self.now) for pending in waiting)
 
     def _commit(self) -> None:
         if "desk" not in self.__dict__ or not self.desk.ledger.written:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, cast
 
-from knobledger.event import moment_of
+from knobledger.event import moment_of, topic_of
 from knobledger.events.changes import (
     Applied,
     Approved,
@@ -26,6 +26,10 @@ from knobledger.events.changes import (
 from knobledger.events.entry import Event
 from knobledger.names import Digest, EventId, HostPath, TargetName
 from knobledger.plan import Edit, PlannedFile
+
+if TYPE_CHECKING:
+    from knobledger.events.arming import Expired
+    from knobledger.folds.arming import Armings, Pending
 
 Fate = Literal["in effect", "reverted", "restored", "overwritten"]
 Finding = Literal["wrongful suspect", "justified", "under test", "unproven", "unexplained"]
@@ -140,6 +144,20 @@ class State:
     changes: list[EventId] = field(default_factory=list)
     """in the order in which they were applied"""
     applied_at: dict[EventId, str] = field(default_factory=dict)
+    _armings: Armings | None = None
+
+    @property
+    def armings(self) -> Armings:
+        """Changes that put themselves back unless they are confirmed."""
+        if self._armings is None:
+            from knobledger.folds.arming import Armings
+
+            self._armings = Armings()
+        return self._armings
+
+    def pending(self) -> list[Pending]:
+        """Armed changes whose end is not recorded; costs nothing where nothing was ever armed."""
+        return [] if self._armings is None else self._armings.open()
 
     @classmethod
     def of(cls, events: Iterable[tuple[EventId, Event]]) -> State:
@@ -220,7 +238,30 @@ class State:
                 for edit in event.edits:
                     self._edit(KnobEdit(id_, event.target, edit, event.at, observed=True), None)
             case _:
+                self._take_topic(id_, event)
+
+    def _take_topic(self, id_: EventId, event: Event) -> None:
+        """Topics of their own; their classes are imported when the first of their events is met."""
+        match topic_of(event.kind):
+            case "arming":
+                from knobledger.events.arming import ArmingEvent, Expired
+
+                self.armings.take(cast("ArmingEvent", event))
+                if isinstance(event, Expired):
+                    self._put_back(id_, event)
+            case "changes" | "notes" | None:
                 pass
+
+    def _put_back(self, id_: EventId, event: Expired) -> None:
+        """A change that nobody confirmed: the host has taken it back."""
+        plan = self.plans.get(event.plan)
+        file = plan.file_of(event.target) if plan else None
+        if file is None or event.outcome != "reverted" or event.digest is None:
+            return
+        self._record(event.target, file.path, event.digest, id_, event.at)
+        for edit in file.edits if event.digest == file.base else ():
+            back = edit.model_copy(update={"before": edit.after, "after": edit.before})
+            self._edit(KnobEdit(id_, event.target, back, event.at), event.plan)
 
     def _outcome(self, id_: EventId, event: Applied | RolledBack | Failed | Settled) -> None:
         attempt = self.attempts.get(event.attempt)

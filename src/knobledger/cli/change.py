@@ -43,6 +43,14 @@ InPlace = Annotated[
     bool,
     typer.Option("--in-place", help="Write into the file where a rename can't work (bind mount, hard link)."),
 ]
+ConfirmWithin = Annotated[
+    str,
+    typer.Option(
+        "--confirm-within",
+        metavar="DURATION",
+        help="The host takes the change back by itself unless `knob confirm` comes in time: 10m, 90s.",
+    ),
+]
 PlanOnly = Annotated[bool, typer.Option("--plan", help="Only plan; nothing on the host is changed.")]
 GoAhead = Annotated[bool, typer.Option("--go-ahead", help="This is the go-ahead: apply without asking.")]
 Add = Annotated[bool, typer.Option("--add", help="Put the knob in where the file does not have it.")]
@@ -51,6 +59,7 @@ Line = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a dynamic or conditional value, too.")]
 
+SHORTEST_WINDOW_S = 10
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _FLAG_NAME = re.compile(r"--?[A-Za-z0-9][^\s=]*")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", re.ASCII)
@@ -84,6 +93,7 @@ def set_(
     kind: Purpose = "other",
     label: Label = "",
     in_place: InPlace = False,
+    confirm_within: ConfirmWithin = "",
     plan: PlanOnly = False,
     go_ahead: GoAhead = False,
 ) -> int:
@@ -91,7 +101,9 @@ def set_(
     requests = [assignment(text) for text in (*(assignments or ()), *(sets or ()))] + [
         removal(text) for text in unsets or ()
     ]
-    options = _options(why, hypotheses, kind, label, in_place, add=add, line=line, force=force)
+    options = _options(
+        why, hypotheses, kind, label, in_place, confirm_within, add=add, line=line, force=force
+    )
     with session.workspace() as workspace:
         return _carry_out(workspace, workspace.set([target], requests, options), plan, go_ahead)
 
@@ -112,12 +124,13 @@ def unset(
     kind: Purpose = "other",
     label: Label = "",
     in_place: InPlace = False,
+    confirm_within: ConfirmWithin = "",
     plan: PlanOnly = False,
     go_ahead: GoAhead = False,
 ) -> int:
     """Take knobs of a target out."""
     requests = [removal(text) for text in (*(names or ()), *(unsets or ()))]
-    options = _options(why, hypotheses, kind, label, in_place, line=line, force=force)
+    options = _options(why, hypotheses, kind, label, in_place, confirm_within, line=line, force=force)
     with session.workspace() as workspace:
         return _carry_out(workspace, workspace.set([target], requests, options), plan, go_ahead)
 
@@ -129,11 +142,12 @@ def edit(
     kind: Purpose = "other",
     label: Label = "",
     in_place: InPlace = False,
+    confirm_within: ConfirmWithin = "",
     plan: PlanOnly = False,
     go_ahead: GoAhead = False,
 ) -> int:
     """Open a copy of a target in $EDITOR, and plan what was made of it."""
-    options = _options(why, hypotheses, kind, label, in_place)
+    options = _options(why, hypotheses, kind, label, in_place, confirm_within)
     with session.workspace() as workspace:
         return _carry_out(workspace, workspace.edit(target, _editor, options), plan, go_ahead)
 
@@ -148,11 +162,12 @@ def revert(
     kind: Purpose = "other",
     label: Label = "",
     in_place: InPlace = False,
+    confirm_within: ConfirmWithin = "",
     plan: PlanOnly = False,
     go_ahead: GoAhead = False,
 ) -> int:
     """Undo one change, keeping all later ones."""
-    options = _options(why, hypotheses, kind, label, in_place, exact=exact)
+    options = _options(why, hypotheses, kind, label, in_place, confirm_within, exact=exact)
     with session.workspace() as workspace:
         return _carry_out(workspace, workspace.revert(change, options), plan, go_ahead)
 
@@ -172,11 +187,12 @@ def restore(
     kind: Purpose = "other",
     label: Label = "",
     in_place: InPlace = False,
+    confirm_within: ConfirmWithin = "",
     plan: PlanOnly = False,
     go_ahead: GoAhead = False,
 ) -> int:
     """Undo a revert: bring back what it took away, with a proof."""
-    options = _options(why, hypotheses, kind, label, in_place, exact=exact)
+    options = _options(why, hypotheses, kind, label, in_place, confirm_within, exact=exact)
     with session.workspace() as workspace:
         return _carry_out(workspace, workspace.restore(change, options), plan, go_ahead)
 
@@ -238,6 +254,7 @@ def _options(
     kind: Literal["perf", "fix", "mitigation", "other"],
     label: str,
     in_place: bool,
+    confirm_within: str,
     *,
     add: bool = False,
     line: int | None = None,
@@ -260,7 +277,23 @@ def _options(
         hypotheses=tuple(hypotheses or ()),
         purpose=kind,
         label=label,
+        confirm_within_s=_window(confirm_within),
     )
+
+
+def _window(text: str) -> int:
+    """Whole seconds. Raises `Usage` for no duration, and for one in which nobody could confirm."""
+    if not text:
+        return 0
+    from knobledger.moment import duration
+
+    seconds = int(duration(text))
+    if seconds < SHORTEST_WINDOW_S:
+        raise Usage(
+            f"--confirm-within {text!r} is shorter than {SHORTEST_WINDOW_S} s: nobody could look and confirm in it",
+            hint="`--confirm-within 10m`",
+        )
+    return seconds
 
 
 def _carry_out(

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from knobledger.cli import change, look, upkeep
+from knobledger.cli import change, confirm, look, upkeep
 from knobledger.cli.session import session
 from knobledger.errors import Bug, Interrupted, KnobError, Usage
 
@@ -25,6 +25,7 @@ app = typer.Typer(
     epilog="--json may stand anywhere: one JSON document on stdout, errors too. Exit codes: docs/cli.md.",
 )
 change.register(app)
+confirm.register(app)
 look.register(app)
 upkeep.register(app)
 

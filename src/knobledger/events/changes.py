@@ -47,6 +47,8 @@ class Planned(Event):
     in_place: bool = False
     despite: str = ""
     restart: RestartScope = "none"
+    confirm_within_s: int = 0
+    """seconds after which the change puts itself back unless it is confirmed; 0: it stays"""
     policy: Policy = "confirm"
     expires: str
     """UTC with microseconds"""

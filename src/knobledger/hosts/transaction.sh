@@ -4,7 +4,7 @@
 # exec; see docs/transaction.md for what each step promises. -ef (SC3013) is not POSIX, but every shell has it.
 #
 # From the header (SC2154):
-#   nonce     begins every frame of the reply; mode: read | replace | list | tidy
+#   nonce     begins every frame of the reply; mode: read | replace | rehearse | list | tidy
 #   path      as asked for; search: appended to PATH; wait: tenths of a second to wait for the lock
 #   replace:  size base result bdir bname holder check matches inplace,
 #             and "$@": strings to grep for, each after `+` (must be there) or `-` (must be gone)
@@ -512,6 +512,8 @@ give_up() {
 }
 
 replace() {
+    # look sets mode to a file's.
+    rehearsal=$mode
     probe cat cp mv rm mkdir grep ln
     step probe ok
     resolve
@@ -560,6 +562,7 @@ replace() {
     why=$(flush "$backup" "$bdir" "$stage" 2>&1) || fail stage notwritten "can't flush backup and new content: $why"
     frame stage "$stage"
     step stage ok "$checked"
+    [ "$rehearsal" = rehearse ] && finish ok
     # All this took its time; a writer who does not know our lock may have come in between. Times are in whole
     # seconds, so they tell nothing of a file that was fresh already.
     sum=$base
@@ -648,5 +651,8 @@ replace) replace "$@" ;;
 read) read_file ;;
 list) list ;;
 tidy) tidy ;;
+rehearse) replace "$@" ;;
+# In arming.sh, which is sent along for these.
+arm | confirm | cancel | state | clear) "$mode" ;;
 esac
 finish bug "no such mode"

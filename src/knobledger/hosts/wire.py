@@ -107,17 +107,31 @@ def encode(text: str) -> bytes:
 
 @cache
 def script() -> bytes:
-    """`transaction.sh` as it is sent: without comment lines and indentation (it has no here-documents)."""
-    source = files(__package__).joinpath("transaction.sh").read_text("utf-8")
+    """`transaction.sh` as it is sent."""
+    return stripped("transaction.sh").encode()
+
+
+@cache
+def stripped(name: str) -> str:
+    """A script of this package without comment lines and indentation (none has here-documents)."""
+    source = files(__package__).joinpath(name).read_text("utf-8")
     lines = (line.strip(" ") for line in source.splitlines())
-    return "\n".join(line for line in lines if line and not line.startswith("#")).encode()
+    return "\n".join(line for line in lines if line and not line.startswith("#"))
 
 
 def request(
-    values: dict[str, str], words: tuple[str, ...] = (), content: bytes = b"", *, sudo: bool = False
+    values: dict[str, str],
+    words: tuple[str, ...] = (),
+    content: bytes = b"",
+    *,
+    sudo: bool = False,
+    extra: bytes = b"",
 ) -> Request:
-    """A call of `transaction.sh`: `values` become variables, `words` the arguments, `content` the stdin."""
-    return _program(script(), values, words, content, "LC_ALL=C;export LC_ALL;", sudo=sudo)
+    """A call of `transaction.sh`: `values` become variables, `words` the arguments, `content` the stdin.
+
+    `extra` goes before the script, with functions for more modes.
+    """
+    return _program(extra + script(), values, words, content, "LC_ALL=C;export LC_ALL;", sudo=sudo)
 
 
 def command(argv: tuple[str, ...], stdin: bytes, *, sudo: bool = False) -> Request:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from knobledger.errors import KnobError
 from knobledger.events.changes import Applied, Failed, Planned, RolledBack, Settled
@@ -13,6 +13,9 @@ from knobledger.names import EventId, TargetName
 from knobledger.plan import PlannedFile
 from knobledger.receipt import Receipt
 from knobledger.state import Attempt, Fate, Plan, PlanStatus, State
+
+if TYPE_CHECKING:
+    from knobledger.report.pending import PendingLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,8 @@ class PlanReport:
     """of the change, if it was applied"""
     fate_by: EventId | None = None
     remarks: tuple[str, ...] = ()
+    armed: tuple[PendingLine, ...] = ()
+    """where it waits, or waited, for its confirmation"""
 
     @property
     def is_change(self) -> bool:
@@ -99,6 +104,7 @@ class PlanReport:
             "approval": self.approval,
             "stale": self.stale,
             "restart": planned.restart,
+            "confirm_within_s": planned.confirm_within_s,
             "warnings": [*planned.warnings, *self.remarks],
             "targets": [target.to_json() for target in self.targets],
         }
@@ -111,6 +117,8 @@ class PlanReport:
                 "fate": self.fate,
                 "by": self.fate_by,
             }
+            if self.armed:
+                out["armed"] = [item.to_json() for item in self.armed]
         return out
 
 
@@ -170,7 +178,14 @@ def plan_report(
         fate=fate,
         fate_by=by,
         remarks=remarks,
+        armed=_armed(state, plan, now) if plan.planned.confirm_within_s else (),
     )
+
+
+def _armed(state: State, plan: Plan, now: datetime) -> tuple[PendingLine, ...]:
+    from knobledger.report.pending import PendingLine
+
+    return tuple(PendingLine(pending, now) for pending in state.armings.of(plan.id))
 
 
 def _outcome(

@@ -10,6 +10,7 @@ from knobledger.report.paper import Paper
 _HOMES = {
     "knobledger.report.plans": "knobledger.report.terminal_plan",
     "knobledger.report.changes": "knobledger.report.terminal_look",
+    "knobledger.report.pending": "knobledger.report.terminal_pending",
     "knobledger.report.status": "knobledger.report.terminal_look",
     "knobledger.report.scanned": "knobledger.report.terminal_look",
     "knobledger.report.upkeep": "knobledger.report.terminal_upkeep",

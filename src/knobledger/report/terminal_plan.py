@@ -6,6 +6,7 @@ from knobledger.names import short
 from knobledger.plan import PlannedFile
 from knobledger.quoting import command_line
 from knobledger.report.paper import Paper
+from knobledger.report.pending import countdown, ending
 from knobledger.report.plans import Decided, NothingToDo, PlanReport, TargetOutcome
 from knobledger.report.terminal import diff_text, edit_text, line, render
 
@@ -97,7 +98,14 @@ def _reasons(report: PlanReport, page: Paper) -> None:
     for text in (*planned.warnings, *report.remarks):
         line(page, f"warning: {text}", "yellow")
     name = short(report.id)
+    if planned.confirm_within_s and not report.is_change:
+        limit = countdown(planned.confirm_within_s).removesuffix(" left")
+        line(
+            page,
+            f"to be confirmed: the host takes it back {limit} after it was made, unless `knob confirm {name}`",
+        )
     if report.is_change:
+        _waits(report, page)
         _afterwards(report, name, page)
     elif report.stale:
         line(
@@ -112,6 +120,20 @@ def _reasons(report: PlanReport, page: Paper) -> None:
             + (f"; go-ahead: {report.approval}" if report.approved else ""),
             "dim",
         )
+
+
+def _waits(report: PlanReport, page: Paper) -> None:
+    for item in report.armed:
+        pending = item.pending
+        if pending.end is not None:
+            line(page, f"{pending.target}: {ending(pending.end)}")
+            continue
+        by = f"by a {pending.armed.scheduler}" if pending.armed else ""
+        lasting = item.to_json()["survives_reboot"]
+        line(page, f"{pending.target} puts itself back at {pending.deadline:%H:%M:%S} UTC, {by}", "yellow")
+        if not lasting:
+            line(page, "  a reboot of the host before that would leave the change in", "yellow")
+        line(page, f"to keep it, once it has proved itself: knob confirm {short(report.id)}", "yellow")
 
 
 def _afterwards(report: PlanReport, name: str, page: Paper) -> None:

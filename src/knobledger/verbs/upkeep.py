@@ -8,9 +8,11 @@ from knobledger.apply import settle
 from knobledger.errors import KnobError, PlanMode, Refused
 from knobledger.events.notes import Noted
 from knobledger.ledger.store import Ledger
+from knobledger.names import EventId, TargetName
 from knobledger.opening import Opening
 
 if TYPE_CHECKING:
+    from knobledger.folds.arming import Pending
     from knobledger.report.changes import Log
     from knobledger.report.upkeep import Indexed, Recovered, Verified
 
@@ -26,7 +28,8 @@ class Upkeep(Opening):
 
         if self.planning_only:
             raise PlanMode("plan mode: nothing is settled", hint="somebody who may act: `knob recover`")
-        settled, unsettled = [], []
+        settled: list[tuple[EventId, TargetName, str]] = []
+        unsettled: list[tuple[EventId, TargetName, str, int]] = []
         for doubt in self.state.in_doubt():
             started = doubt.started
             try:
@@ -35,8 +38,32 @@ class Upkeep(Opening):
                 settled.append((started.plan, started.target, outcome))
             except KnobError as error:
                 unsettled.append((started.plan, started.target, error.message, error.exit_code))
+        for pending in self.state.pending():
+            self._settle_armed(pending, settled, unsettled)
         self.desk.ledger.tidy()
         return Recovered(tuple(settled), tuple(unsettled))
+
+    def _settle_armed(
+        self,
+        pending: Pending,
+        settled: list[tuple[EventId, TargetName, str]],
+        unsettled: list[tuple[EventId, TargetName, str, int]],
+    ) -> None:
+        """An armed change that was never made is disarmed; one whose deadline came gets its end."""
+        from knobledger import confirming
+
+        try:
+            target = self.config.target(pending.target)
+            host = self.host(target.host)
+            attempt = self.state.plans[pending.plan].attempt_on(pending.target)
+            confirming.settle(self.desk, pending, target, host)
+            if pending.end is None and (attempt is None or not attempt.succeeded):
+                confirming.disarm(self.desk, pending, target, host, "the change was not made")
+        except KnobError as error:
+            unsettled.append((pending.plan, pending.target, error.message, error.exit_code))
+            return
+        if pending.end is not None:
+            settled.append((pending.plan, pending.target, pending.end.kind))
 
     def verify(self) -> Verified:
         """Whether the ledger on disk, its snapshots and its git history are what was written."""

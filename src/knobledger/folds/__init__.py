@@ -1,0 +1,1 @@
+"""What follows from the events of one topic, a module for each; `state.py` hands the events on."""

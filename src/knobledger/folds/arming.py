@@ -1,0 +1,72 @@
+"""Which changes are armed: they put themselves back unless they are confirmed. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from knobledger.event import moment_of
+from knobledger.events.arming import Armed, Arming, ArmingEvent, Confirmed, Disarmed, Expired
+from knobledger.names import EventId, TargetName
+
+
+@dataclass(slots=True)
+class Pending:
+    """One arming and how it ended, as far as it is recorded."""
+
+    arming: Arming
+    armed: Armed | None = None
+    """None: whether the host ever knew of it is not recorded"""
+    end: Confirmed | Disarmed | Expired | None = None
+
+    @property
+    def plan(self) -> EventId:
+        """The change that waits."""
+        return self.arming.plan
+
+    @property
+    def target(self) -> TargetName:
+        """Where it waits."""
+        return self.arming.target
+
+    @property
+    def deadline(self) -> datetime:
+        """By the host's clock where it is known, else by the one of whoever armed it."""
+        if self.armed:
+            return moment_of(self.armed.deadline)
+        return moment_of(self.arming.at) + timedelta(seconds=self.arming.window_s)
+
+
+@dataclass(slots=True)
+class Armings:
+    """Every arming of a ledger."""
+
+    by_plan: dict[tuple[EventId, TargetName], Pending] = field(default_factory=dict)
+
+    def take(self, event: ArmingEvent) -> None:
+        """Events come in their order; those about an arming that is not known say nothing here."""
+        where = (event.plan, event.target)
+        match event:
+            case Arming():
+                self.by_plan[where] = Pending(event)
+            case Armed():
+                if found := self.by_plan.get(where):
+                    found.armed = event
+            case Confirmed() | Disarmed() | Expired():
+                if (found := self.by_plan.get(where)) and found.end is None:
+                    found.end = event
+            case _:
+                assert_never(event)
+
+    def open(self) -> list[Pending]:
+        """Those whose end is not recorded, oldest first."""
+        return [pending for pending in self.by_plan.values() if pending.end is None]
+
+    def on(self, target: TargetName) -> Pending | None:
+        """The open one of a target."""
+        return next((pending for pending in self.open() if pending.target == target), None)
+
+    def of(self, plan: EventId) -> list[Pending]:
+        """All of one change."""
+        return [pending for (about, _), pending in self.by_plan.items() if about == plan]

@@ -1,0 +1,90 @@
+"""The verbs around changes that put themselves back: `confirm` and `pending`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knobledger.errors import KnobError, PlanMode, Refused
+from knobledger.names import EventId, short
+from knobledger.opening import Opening
+
+if TYPE_CHECKING:
+    from knobledger.folds.arming import Pending
+    from knobledger.report.pending import PendingLine, PendingReport
+
+# What only some verbs need is imported by these verbs: a change is to be quick.
+
+
+class Confirming(Opening):
+    """Armed changes: kept, or looked at."""
+
+    def confirm(self, change: str) -> PendingReport:
+        """Lets an armed change stay, on each of its targets, over fresh connections. Raises `Refused` if too late."""
+        from knobledger.confirming import confirm
+        from knobledger.report.pending import PendingLine, PendingReport, ending
+
+        if self.planning_only:
+            raise PlanMode("plan mode: nothing is confirmed", hint="somebody who may act: `knob confirm`")
+        id_ = self.find_change(change)
+        waiting = [pending for pending in self.state.pending() if pending.plan == id_]
+        if not waiting:
+            raise self._nothing_to_confirm(id_)
+        late: list[Pending] = []
+        for pending in waiting:
+            target = self.config.target(pending.target)
+            if not confirm(self.desk, pending, target, self.host(target.host, fresh=True)):
+                late.append(pending)
+        if late:
+            said = [
+                f"{item.target}: {ending(item.end)}"
+                if item.end
+                else f"{item.target}: it is being put back right now"
+                for item in late
+            ]
+            raise Refused(
+                f"{short(id_)} can't be confirmed any more. {'; '.join(said)}",
+                hint=f"`knob pending`; to make the change again: see `knob show {short(id_)}`",
+                change=id_,
+            )
+        return PendingReport(tuple(PendingLine(item, self.now) for item in waiting), looked=True)
+
+    def _nothing_to_confirm(self, change: EventId) -> Refused:
+        from knobledger.report.pending import ending
+
+        known = self.state.armings.of(change)
+        if not known:
+            return Refused(
+                f"{short(change)} was made without --confirm-within: it stays without a confirmation",
+                hint="`knob pending` shows what waits",
+            )
+        said = "; ".join(f"{item.target}: {ending(item.end)}" for item in known if item.end)
+        return Refused(
+            f"{short(change)} waits for nothing any more. {said}", hint="`knob pending`", change=change
+        )
+
+    def pending(self, *, recorded: bool = False) -> PendingReport:
+        """What is armed, by a look at each host, with the end of what has ended meanwhile; `recorded` asks no host."""
+        from knobledger.report.pending import PendingLine, PendingReport
+
+        look = not (recorded or self.planning_only)
+        lines, code = [], 0
+        for pending in self.state.pending():
+            line = PendingLine(pending, self.now)
+            if look:
+                line, failed = self._look(pending)
+                code = code or failed
+            lines.append(line)
+        if not look and not recorded and lines:
+            self.notes.append("plan mode: the hosts were not asked")
+        return PendingReport(tuple(lines), look, code)
+
+    def _look(self, pending: Pending) -> tuple[PendingLine, int]:
+        from knobledger.confirming import settle
+        from knobledger.report.pending import PendingLine
+
+        try:
+            target = self.config.target(pending.target)
+            watch = settle(self.desk, pending, target, self.host(target.host))
+        except KnobError as error:
+            return PendingLine(pending, self.now, error=error.message), error.exit_code
+        return PendingLine(pending, self.now, watch.watched), 0
