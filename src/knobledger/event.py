@@ -37,6 +37,7 @@ KINDS: dict[str, tuple[Topic, str]] = {
     "failed": ("changes", "Failed"),
     "settled": ("changes", "Settled"),
     "noted": ("notes", "Noted"),
+    "pruned": ("notes", "Pruned"),
     "arming": ("arming", "Arming"),
     "armed": ("arming", "Armed"),
     "confirmed": ("arming", "Confirmed"),

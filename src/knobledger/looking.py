@@ -14,8 +14,9 @@ from knobledger.event import stamp
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host
 from knobledger.knobs import Reading, changed_knobs
+from knobledger.ledger.finding import Finding
 from knobledger.moment import Resolved
-from knobledger.names import Digest, EventId, TargetName, short
+from knobledger.names import Digest, EventId, HostPath, TargetName, short
 from knobledger.plan import PlannedFile
 from knobledger.report.changes import (
     Blame,
@@ -178,6 +179,7 @@ def diff(
 def backups(desk: Desk, target: Target, host: Host) -> Backups:
     """Recorded backups with what the host holds of them, then files in the same place that nobody recorded."""
     there = {item.path: item for item in host.backups(target.path, target.backup_dir)}
+    pruned = _pruned(desk, target)
     found = []
     for change in desk.state.changes:
         attempt = desk.state.plans[change].attempt_on(target.name)
@@ -186,7 +188,8 @@ def backups(desk: Desk, target: Target, host: Host) -> Backups:
             continue
         recorded = attempt.started.base
         item = there.pop(path, None)
-        state = "missing" if item is None else "ok" if item.digest == recorded else "damaged"
+        gone = "removed" if path in pruned else "missing"
+        state = gone if item is None else "ok" if item.digest == recorded else "damaged"
         found.append(
             Backup(
                 path,
@@ -202,6 +205,45 @@ def backups(desk: Desk, target: Target, host: Host) -> Backups:
         at = stamp(datetime.fromtimestamp(item.mtime, tz=desk.author.now().tzinfo))
         found.append(Backup(item.path, item.digest, item.size, "not recorded", None, at, ""))
     return Backups(target.name, tuple(found))
+
+
+def _pruned(desk: Desk, target: Target) -> set[HostPath]:
+    """Backups that `backups prune` took away."""
+    gone = [event for event in desk.state.events.values() if event.kind == "pruned"]
+    return {file.path for event in gone if event.target == target.name for file in event.files}  # type: ignore[attr-defined]
+
+
+def host_findings(desk: Desk, targets: Sequence[Target], hosts: HostOf) -> tuple[Finding, ...]:
+    """Where the hosts hold other bytes than the ledger says: live files, and the backups that entries need."""
+    found = _side_by_side(desk, targets, hosts, _host_findings)
+    return tuple(finding for one in found for finding in one)
+
+
+def _host_findings(desk: Desk, target: Target, host: Host) -> list[Finding]:
+    known = desk.state.files.get(target.name)
+    if known is None:
+        return []
+    try:
+        live = host.read(target.path).digest
+        kept = backups(desk, target, host).backups
+    except KnobError as error:
+        return [Finding("warning_host", target.name, f"{target.name} could not be compared: {error.message}")]
+    out = []
+    if live != known.digest:
+        out.append(
+            Finding(
+                "warning_drift",
+                known.event,
+                f"{target.name} holds {short(live)}, recorded is {short(known.digest)} by {short(known.event)}; "
+                f"`knob diff {target.name}`",
+            )
+        )
+    out += [
+        Finding("backup", item.change, f"the backup {item.path} of {short(item.change)} is {item.state}")
+        for item in kept
+        if item.change and item.state in ("damaged", "missing")
+    ]
+    return out
 
 
 def differences(desk: Desk, host: Host, file: PlannedFile, target: Target) -> tuple[str, ...]:

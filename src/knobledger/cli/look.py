@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from knobledger.cli.change import Add, Force, Line, assignment, removal
+from knobledger.cli.change import Add, Force, GoAhead, Line, assignment, removal
 from knobledger.cli.session import session
+from knobledger.errors import NotApproved, Usage
 
 if TYPE_CHECKING:
     from knobledger.moment import Resolved
@@ -124,10 +125,46 @@ def diff(
         return session.show(workspace.diff(target, a, b))
 
 
-def backups(target: One) -> int:
-    """List the backups of a target on its host."""
+def backups(
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="[prune] TARGET", help="HOST/SERVICE, or HOST/SERVICE:NAME; `prune` first."),
+    ],
+    older_than: Annotated[
+        str,
+        typer.Option(
+            "--older-than", metavar="DURATION", help="prune: leave those whose change is younger alone."
+        ),
+    ] = "30d",
+    go_ahead: GoAhead = False,
+) -> int:
+    """List the backups of a target on its host; with `prune`, remove those that no entry needs any more."""
+    match words:
+        case [target] if target != "prune":
+            with session.workspace() as workspace:
+                return session.show(workspace.backups(target))
+        case ["prune", target]:
+            return _prune(target, older_than, go_ahead)
+        case _:
+            raise Usage("one target at a time", hint="`knob backups TARGET`, `knob backups prune TARGET`")
+
+
+def _prune(target: str, older_than: str, go_ahead: bool) -> int:
+    from knobledger.moment import duration
+
+    seconds = duration(older_than)
     with session.workspace() as workspace:
-        return session.show(workspace.backups(target))
+        choice = workspace.prunable(target, seconds)
+        if not choice.go:
+            return session.show(choice)
+        if not go_ahead:
+            (session.preview if session.can_ask else session.show)(choice)
+            if not session.can_ask or not typer.confirm("Remove them?", default=False, err=True):
+                raise NotApproved(
+                    "no backup was removed: no go-ahead was given",
+                    hint=f"`knob backups prune {target} --go-ahead`",
+                )
+        return session.show(workspace.prune(target, seconds))
 
 
 def scan(

@@ -45,10 +45,14 @@ def demo(
     return host_again(directory) if host and directory else play(directory, svg)
 
 
-def verify() -> int:
+def verify(
+    hosts: Annotated[
+        bool, typer.Option("--hosts", help="Compare the live files and backups on the hosts, too.")
+    ] = False,
+) -> int:
     """Check that the ledger's files, snapshots and git history are what was written."""
     with session.workspace() as workspace:
-        return session.show(workspace.verify())
+        return session.show(workspace.verify(hosts=hosts))
 
 
 def recover() -> int:

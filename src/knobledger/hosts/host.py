@@ -113,5 +113,11 @@ class Host(Protocol):
         Raises `Busy` while a transaction is under way.
         """
 
+    def prune(self, path: HostPath, backup_dir: str, files: tuple[BackupFile, ...]) -> tuple[HostPath, ...]:
+        """Removes backups of a target that still hold these very bytes; the paths removed. May be called twice.
+
+        Raises `Busy` while a transaction is under way.
+        """
+
     def close(self) -> None:
         """Lets the connection go. May be called twice."""

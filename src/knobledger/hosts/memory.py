@@ -163,6 +163,15 @@ class MemoryHost:
         self._step("tidy")
         return ()
 
+    def prune(self, path: HostPath, backup_dir: str, files: tuple[BackupFile, ...]) -> tuple[HostPath, ...]:
+        """See `Host.prune`."""
+        self._step("prune")
+        there = {item.path: item.digest for item in self.backups(path, backup_dir)}
+        gone = tuple(file.path for file in files if there.get(file.path) == file.digest)
+        for name in gone:
+            del self.files[name]
+        return gone
+
     def close(self) -> None:
         """See `Host.close`."""
         self.closed = True

@@ -73,6 +73,13 @@ class ReadOnly:
             f"plan mode: nothing is removed on {self.name!r}", hint="somebody who may act: `knob recover`"
         )
 
+    def prune(self, path: HostPath, backup_dir: str, files: tuple[BackupFile, ...]) -> NoReturn:  # noqa: ARG002
+        """Refused: `PlanMode`."""
+        raise PlanMode(
+            f"plan mode: no backup is removed on {self.name!r}",
+            hint="somebody who may act: `knob backups prune`",
+        )
+
     def close(self) -> None:
         """See `Host.close`."""
         self._close()

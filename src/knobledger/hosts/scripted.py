@@ -88,6 +88,13 @@ class ScriptedHost(ABC):
         reply, _ = self._call(asked, "tidy", {"bdir": backup_dir, "holder": "knobledger"})
         return tuple(HostPath(left) for left in reply.all("swept"))
 
+    def prune(self, path: HostPath, backup_dir: str, files: tuple[BackupFile, ...]) -> tuple[HostPath, ...]:
+        """See `Host.prune`."""
+        asked = answers.Asked(self.name, path)
+        words = tuple(word for file in files for word in (file.digest, file.path))
+        reply, _ = self._call(asked, "prune", {"bdir": backup_dir, "holder": "knobledger"}, words=words)
+        return tuple(HostPath(gone) for gone in reply.all("pruned"))
+
     def run(self, argv: tuple[str, ...], *, timeout_s: float, stdin: bytes = b"") -> Completed:
         """See `Host.run`."""
         request = wire.command(argv, stdin, sudo=self.sudo)
@@ -119,6 +126,7 @@ class ScriptedHost(ABC):
         values: dict[str, str] | None = None,
         *,
         transaction: Transaction | None = None,
+        words: tuple[str, ...] = (),
     ) -> tuple[wire.Reply, float]:
         """The frames of one call that ended with `ok`, and the host's clock minus ours in seconds."""
         header = {
@@ -128,7 +136,6 @@ class ScriptedHost(ABC):
             "wait": str(round(self.wait_s * 10)),
             **(values or {}),
         }
-        words: tuple[str, ...] = ()
         if transaction is not None:
             words = (*(f"+{text}" for text in transaction.grep), *(f"-{text}" for text in transaction.gone))
         content = b"" if transaction is None else transaction.content

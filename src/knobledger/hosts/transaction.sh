@@ -4,11 +4,12 @@
 # exec; see docs/transaction.md for what each step promises. -ef (SC3013) is not POSIX, but every shell has it.
 #
 # From the header (SC2154):
-#   nonce     begins every frame of the reply; mode: read | replace | rehearse | list | tidy
+#   nonce     begins every frame of the reply; mode: read | replace | rehearse | list | tidy | prune
 #   path      as asked for; search: appended to PATH; wait: tenths of a second to wait for the lock
 #   replace:  size base result bdir bname holder check matches inplace,
 #             and "$@": strings to grep for, each after `+` (must be there) or `-` (must be gone)
 #   list:     bdir
+#   prune:    bdir holder, and "$@": digests and names of backups, in turn
 #
 # Frames are "NONCE TAG LENGTH\n", LENGTH bytes, "\n"; wire.py words them for people. Lines that begin with
 # a hash are not sent.
@@ -642,6 +643,23 @@ tidy() {
     finish ok
 }
 
+# prune DIGEST NAME ...: takes backups away that hold exactly the bytes that are meant.
+prune() {
+    probe ln rm
+    resolve
+    place_backup_dir
+    lock
+    sign_lock
+    while [ $# -ge 2 ]; do
+        file=$bdir/${2##*/}
+        if [ -f "$file" ] && [ ! -L "$file" ] && [ ! "$file" -ef "$target" ] && digest "$file" && [ "$sum" = "$1" ]; then
+            rm -f -- "$file" 2>/dev/null && frame pruned "$file"
+        fi
+        shift 2
+    done
+    finish ok
+}
+
 frame hello 1
 trap 'clean; exit 143' INT TERM HUP PIPE
 started $$ || start=0
@@ -651,6 +669,7 @@ replace) replace "$@" ;;
 read) read_file ;;
 list) list ;;
 tidy) tidy ;;
+prune) prune "$@" ;;
 rehearse) replace "$@" ;;
 # In arming.sh, which is sent along for these.
 arm | confirm | cancel | state | clear) "$mode" ;;

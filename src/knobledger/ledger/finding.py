@@ -17,8 +17,12 @@ FindingKind = Literal[
     "deleted_in_git",
     "rewritten_in_git",
     "snapshot",
+    "backup",
     "warning_clock",
     "warning_history",
+    "warning_inserted",
+    "warning_drift",
+    "warning_host",
 ]
 """Those that begin with `warning` are worth a look, and no proof of damage."""
 

@@ -69,6 +69,7 @@ def verify(ledger: Ledger) -> tuple[Finding, ...]:
         _look(seen, ledger.folder, path)
     _follow(seen)
     _name_odd(seen)
+    _find_inserted(seen)
     for digest in Snapshots(ledger.root).damaged():
         seen.note("snapshot", digest, f"the snapshot {short(digest)} does not hold the bytes of its name")
     seen.findings.extend(git_findings(ledger.root, seen.places))
@@ -175,6 +176,24 @@ def _follow(seen: _Seen) -> None:
             more = f" and {len(by) - 3} more" if len(by) > 3 else ""
             seen.note(
                 "missing", other, f"the event {short(other)} is gone: named by {', '.join(by[:3])}{more}"
+            )
+
+
+def _find_inserted(seen: _Seen) -> None:
+    """Events that nobody who wrote later knew of: of another clone, or put in afterwards under an old date.
+
+    Only one writer's own later events can tell: the newest event of the ledger names all the heads that it knew.
+    """
+    parents = {other for _, name, other in seen.references if name == "parents"}
+    heads = sorted((seen.at[id_], id_) for id_ in seen.at if id_ not in parents)
+    for at, id_ in heads[:-1]:
+        later = sum(1 for other in seen.at.values() if other > at)
+        if later and _apart_s(seen, id_, heads[-1][1]) > CLOCK_SLACK_S:
+            seen.note(
+                "warning_inserted",
+                id_,
+                f"{short(id_)} is dated {at}, and none of the {later} later events knows of it: it came from another "
+                "clone, or was put in afterwards",
             )
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from knobledger.names import short
 from knobledger.report.paper import Paper
 from knobledger.report.terminal import diff_text, edit_text, line, render
-from knobledger.report.upkeep import Backups, Difference, Founded, Indexed, Plans, Recovered, Verified
+from knobledger.report.upkeep import (
+    Backups,
+    Difference,
+    Founded,
+    Indexed,
+    Plans,
+    Prunable,
+    Recovered,
+    Verified,
+)
 
 
 @render.register
@@ -33,7 +42,7 @@ def _(report: Backups, page: Paper) -> None:
     if not report.backups:
         line(page, f"no backups of {report.target}")
     for backup in report.backups:
-        style = {"ok": "", "not recorded": "dim"}.get(backup.state, "red")
+        style = {"ok": "", "removed": "dim", "not recorded": "dim"}.get(backup.state, "red")
         change = short(backup.change) if backup.change else "-" * 8
         size = "?" if backup.size is None else str(backup.size)
         line(
@@ -41,6 +50,18 @@ def _(report: Backups, page: Paper) -> None:
             f"{change}  {backup.at[:19].replace('T', ' ')}Z  {size:>8} B  {backup.state:12} {backup.path}",
             style,
         )
+
+
+@render.register
+def _(report: Prunable, page: Paper) -> None:
+    for path, why in report.stay:
+        line(page, f"keeps    {path}   ({why})", "dim")
+    for backup in report.go:
+        word = "is STILL THERE" if backup.path in report.left else "removed" if report.done else "removes"
+        change = short(backup.change) if backup.change else ""
+        line(page, f"{word:8} {backup.path}   {backup.size} B, made by {change}", "yellow")
+    if not report.go:
+        line(page, f"no backup of {report.target} can go")
 
 
 @render.register

@@ -46,7 +46,7 @@ class Backup:
     """recorded, else as found"""
     size: int | None
     state: str
-    """`ok`, `damaged` (other bytes than recorded), `missing`, `not recorded`, `not looked`"""
+    """`ok`, `damaged` (other bytes than recorded), `missing`, `removed` (by `backups prune`), `not recorded`"""
     change: EventId | None
     at: str
     label: str
@@ -75,6 +75,34 @@ class Backups:
     def to_json(self) -> dict[str, Any]:
         """The JSON of `backups`."""
         return {"target": self.target, "backups": [backup.to_json() for backup in self.backups]}
+
+
+@dataclass(frozen=True, slots=True)
+class Prunable:
+    """What `backups prune` would remove, or removed."""
+
+    target: TargetName
+    go: tuple[Backup, ...]
+    stay: tuple[tuple[HostPath, str], ...]
+    """(path, why)"""
+    done: bool
+    left: tuple[HostPath, ...] = ()
+    """those that were to go and are still there: changed meanwhile, or not removable"""
+
+    @property
+    def exit_code(self) -> int:
+        """1 where something could not be removed."""
+        return 1 if self.left else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of `backups prune`."""
+        return {
+            "target": self.target,
+            "pruned": self.done,
+            "remove": [backup.to_json() for backup in self.go],
+            "keep": [{"path": path, "why": why} for path, why in self.stay],
+            "left": list(self.left),
+        }
 
 
 @dataclass(frozen=True, slots=True)

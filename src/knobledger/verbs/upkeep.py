@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from knobledger.apply import settle
@@ -13,8 +15,9 @@ from knobledger.opening import Opening
 
 if TYPE_CHECKING:
     from knobledger.folds.arming import Pending
+    from knobledger.pruning import Choice
     from knobledger.report.changes import Log
-    from knobledger.report.upkeep import Indexed, Recovered, Verified
+    from knobledger.report.upkeep import Indexed, Prunable, Recovered, Verified
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
@@ -65,12 +68,52 @@ class Upkeep(Opening):
         if pending.end is not None:
             settled.append((pending.plan, pending.target, pending.end.kind))
 
-    def verify(self) -> Verified:
-        """Whether the ledger on disk, its snapshots and its git history are what was written."""
+    def prunable(self, target: str, older_than_s: float) -> Prunable:
+        """The backups of a target that nothing needs any more, and those that stay."""
+        return self._prunable(self._choice(target, older_than_s))
+
+    def prune(self, target: str, older_than_s: float) -> Prunable:
+        """Removes them from the host, after one more look."""
+        from knobledger import pruning
+
+        if self.planning_only:
+            raise PlanMode(
+                "plan mode: no backup is removed", hint="somebody who may act: `knob backups prune`"
+            )
+        choice = self._choice(target, older_than_s)
+        where, host = choice.target, self.host(choice.target.host)
+        pruning.prune(self.desk, choice, host)
+        there = {item.path for item in host.backups(where.path, where.backup_dir)} if choice.go else set()
+        left = tuple(item.path for item, _ in choice.go if item.path in there)
+        return replace(self._prunable(choice), done=True, left=left)
+
+    def _choice(self, target: str, older_than_s: float) -> Choice:
+        from knobledger import pruning
+
+        where, host = self.only(target)
+        return pruning.choose(self.desk, where, host, timedelta(seconds=older_than_s))
+
+    def _prunable(self, choice: Choice) -> Prunable:
+        from knobledger.report.upkeep import Backup, Prunable
+
+        go = tuple(
+            Backup(item.path, item.digest, item.size, "ok", change, self.state.applied_at[change], "")
+            for item, change in choice.go
+        )
+        stay = tuple((keep.path, keep.why) for keep in choice.stay)
+        return Prunable(choice.target.name, go, stay, done=False)
+
+    def verify(self, *, hosts: bool = False) -> Verified:
+        """Whether the ledger on disk, its snapshots and its git history are what was written; `hosts`: the hosts, too."""
         from knobledger.ledger.verify import TAIL_NOTE, verify
         from knobledger.report.upkeep import Verified
 
-        return Verified(verify(Ledger(self.root)), TAIL_NOTE)
+        findings = verify(Ledger(self.root))
+        if hosts and self.config.hosts:
+            from knobledger import looking
+
+            findings += looking.host_findings(self.desk, self.config.targets(), self.host)
+        return Verified(findings, TAIL_NOTE)
 
     def index(self, *, rebuild: bool) -> Indexed:
         """Brings the SQL index up to date, or makes it anew."""
