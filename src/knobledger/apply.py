@@ -152,7 +152,7 @@ def _arm(
         return None, None
     from knobledger import confirming
 
-    taken_back = confirming.guard(desk, plan, target.name)
+    taken_back = confirming.guard(desk, plan, target, host)
     return taken_back, confirming.arm(
         desk, plan, file, target, host
     ) if plan.planned.confirm_within_s else None

@@ -22,7 +22,7 @@ from knobledger.hosts.arming import Watch
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host
 from knobledger.ledger.key import key
-from knobledger.names import EventId, TargetName, short
+from knobledger.names import EventId, short
 from knobledger.plan import PlannedFile
 from knobledger.state import Plan
 
@@ -125,7 +125,7 @@ def confirm(desk: Desk, pending: Pending, target: Target, host: Host) -> bool:
 
 def settle(desk: Desk, pending: Pending, target: Target, host: Host) -> Watch:
     """Looks at an arming on its host, and records its end if it has come."""
-    watch = arming.watch(host, target.path, target.backup_dir)
+    watch = arming.watch(host, target.path, target.backup_dir, pending.arming.token)
     if watch.state == "none" or watch.token != pending.arming.token:
         _end(desk, pending, "the host knows of no such arming")
     elif watch.state == "armed":
@@ -139,18 +139,22 @@ def settle(desk: Desk, pending: Pending, target: Target, host: Host) -> Watch:
     return watch
 
 
-def guard(desk: Desk, plan: Plan, target: TargetName) -> Pending | None:
+def guard(desk: Desk, plan: Plan, target: Target, host: Host) -> Pending | None:
     """An armed change of the target that this plan takes back. Raises `Refused` for any other plan.
 
-    The host would not put the file back over somebody's later edit, so such an edit would disarm in silence.
+    The host would not put the file back over somebody's later edit, so such an edit would disarm in silence. One whose
+    deadline is over gets its end first.
     """
-    pending = next((item for item in desk.state.pending() if item.target == target), None)
+    pending = desk.state.armings.on(target.name)
+    if pending is not None and desk.author.now() >= pending.deadline:
+        settle(desk, pending, target, host)
+        pending = desk.state.armings.on(target.name)
     if pending is None or pending.plan == plan.planned.undoes:
         return pending
     name = short(pending.plan)
     raise Refused(
-        f"{target} has a change that waits for its confirmation until {pending.deadline:%Y-%m-%d %H:%M:%S} UTC: {name} by "
-        f"{pending.arming.actor}",
+        f"{target.name} has a change that waits for its confirmation until {pending.deadline:%Y-%m-%d %H:%M:%S} UTC: "
+        f"{name} by {pending.arming.actor}",
         hint=f"`knob confirm {name}` keeps it, `knob revert {name}` takes it back; `knob pending` looks at the host",
         change=pending.plan,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from rigs import BACKUP_DIR, MemoryRig, Rig, transaction
@@ -137,6 +138,16 @@ class Conformance:
         path = rig.put("serve.sh", SCRIPT)
         by_hand = rig.put("serve.sh.pretgt_revert_2025.bak", CHANGED)
         assert [item.path for item in rig.host.backups(path, ".")] == [by_hand]
+
+    def test_prune_takes_only_what_still_holds_these_bytes(self, rig: Rig) -> None:
+        path = rig.put("f", b"0")
+        for n in (1, 2):
+            rig.host.replace(transaction(rig.host, path, b"%d" % n))
+        first, second = rig.host.backups(path, BACKUP_DIR)
+        other = replace(second, digest=first.digest)
+        assert rig.host.prune(path, BACKUP_DIR, (first, other)) == (first.path,)
+        assert [item.path for item in rig.host.backups(path, BACKUP_DIR)] == [second.path]
+        assert rig.host.prune(path, BACKUP_DIR, (first,)) == ()
 
     @pytest.mark.parametrize("name", ODD_NAMES)
     def test_odd_names(self, rig: Rig, name: str) -> None:

@@ -298,3 +298,17 @@ def test_the_quick_test_of_canonical_form_agrees_with_rfc8785(
     except (rfc8785.CanonicalizationError, UnicodeEncodeError):
         expected = False
     assert canonical(read, content) == expected
+
+
+def test_an_event_put_in_afterwards_under_an_old_date(ledger: Ledger) -> None:
+    """Well formed, well named, and known to nobody who wrote later."""
+    assert verify(ledger) == ()
+    late = note("it was always so", 1)
+    content = encode(late.model_copy(update={"at": at(1), "parents": ()}))
+    path = ledger.folder / day_of(at(1)) / f"{id_of(content)}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    ledger.append(note("much later", 600))
+    other = encode(note("and one more", 2).model_copy(update={"at": at(2), "parents": ()}))
+    (path.parent / f"{id_of(other)}.json").write_bytes(other)
+    assert kinds(verify(ledger)) == [("warning_inserted", id_of(other))]

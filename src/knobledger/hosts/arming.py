@@ -128,7 +128,7 @@ def confirm(host: Host, path: HostPath, backup_dir: str, secret: str) -> tuple[b
 
     Raises `Refused` for a secret that is not this arming's.
     """
-    reply = _call(host, "confirm", path, backup_dir, secret=secret)
+    reply = _call(host, "confirm", path, backup_dir, secret=secret, token=token_of(secret))
     kind, _ = reply.outcome()
     if kind == "token":
         raise Refused(
@@ -144,9 +144,9 @@ def cancel(host: Host, path: HostPath, backup_dir: str, token: str) -> tuple[boo
     return reply.outcome()[0] == "ok", _watch(reply)
 
 
-def watch(host: Host, path: HostPath, backup_dir: str) -> Watch:
+def watch(host: Host, path: HostPath, backup_dir: str, token: str) -> Watch:
     """How it stands. Changes nothing."""
-    return _watch(_call(host, "state", path, backup_dir))
+    return _watch(_call(host, "state", path, backup_dir, token=token))
 
 
 def clear(host: Host, path: HostPath, backup_dir: str, token: str) -> None:

@@ -7,7 +7,7 @@
 #   arm:     base result token window id holder; fire, supervise: the two programs that stay in the folder while it is
 #            armed; restart: lines of sh, empty for none
 #   confirm: secret, whose SHA-256 is the token
-#   cancel, clear: token
+#   confirm, cancel, state, clear: token
 #
 # The folder BDIR/NAME.armed is the arming: `mkdir` lets one in. Its file `state.armed` is renamed once, to
 # state.confirmed, state.cancelled or state.expired: rename(2) of one name succeeds for one only, so confirm and
@@ -129,6 +129,8 @@ arm() {
     armed_folder
     [ -d "$bdir" ] || { mkdir -p -- "$bdir" && bmade=yes; } || fail arm notwritten "can't make the backup directory"
     case ${bdir##*/} in .knobledger) chmod 700 -- "$bdir" 2>/dev/null ;; esac
+    # One that has ended and is not in its ledger yet makes room, and stays to be found.
+    [ -e "$adir/outcome" ] && mv -- "$adir" "$adir.ended-$(text token)" 2>/dev/null
     if ! mkdir -- "$adir" 2>/dev/null; then
         [ -d "$adir" ] || fail arm notwritten "can't make $adir"
         report
@@ -176,6 +178,7 @@ find_armed() {
     base_name=${path##*/} folder=${path%/*}
     [ -f "$path" ] && resolve
     armed_folder
+    [ "$(text token)" != "$token" ] && [ -d "$adir.ended-$token" ] && adir=$adir.ended-$token
 }
 
 # won WORD: was it ours to end?

@@ -77,6 +77,7 @@ fire() {
         fi
         ;;
     same) what=unchanged ;;
+    drifted) what=failed said="the file was changed by somebody else meanwhile; it was left alone" ;;
     *) what=failed ;;
     esac
     printf '%s %s %s\n%s\n' "$what" "$(date +%s)" "$restarted" "$said" >outcome.new

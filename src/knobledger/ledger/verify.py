@@ -182,8 +182,10 @@ def _follow(seen: _Seen) -> None:
 def _find_inserted(seen: _Seen) -> None:
     """Events that nobody who wrote later knew of: of another clone, or put in afterwards under an old date.
 
-    Only one writer's own later events can tell: the newest event of the ledger names all the heads that it knew.
+    Each event names all heads that its writer knew. Where events are damaged or gone, that says nothing.
     """
+    if seen.findings or seen.odd:
+        return
     parents = {other for _, name, other in seen.references if name == "parents"}
     heads = sorted((seen.at[id_], id_) for id_ in seen.at if id_ not in parents)
     for at, id_ in heads[:-1]:

@@ -20,6 +20,8 @@ class PendingLine:
     now: datetime
     watched: bool | None = None
     error: str = ""
+    commands: tuple[str, ...] = ()
+    """where the host could not put the file back: to look and to mend by hand"""
 
     @property
     def remaining_s(self) -> float:
@@ -53,6 +55,7 @@ class PendingLine:
             "services": list(pending.arming.services),
             "command": f"knob confirm {short(pending.plan)}",
             "error": self.error,
+            "commands": list(self.commands),
         }
 
 

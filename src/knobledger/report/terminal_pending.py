@@ -25,6 +25,8 @@ def _pending(item: PendingLine, page: Paper) -> None:
             f"{name}  {pending.target}  {ending(pending.end)}",
             "" if item.state == "confirmed" else "yellow",
         )
+        for command in item.commands:
+            line(page, f"    $ {command}")
         return
     left = countdown(item.remaining_s)
     line(

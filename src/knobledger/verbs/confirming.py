@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from knobledger.errors import KnobError, PlanMode, Refused
 from knobledger.names import EventId, short
 from knobledger.opening import Opening
+from knobledger.quoting import command_line
 
 if TYPE_CHECKING:
     from knobledger.folds.arming import Pending
+    from knobledger.hosts.config import Target
     from knobledger.report.pending import PendingLine, PendingReport
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
@@ -80,6 +82,7 @@ class Confirming(Opening):
 
     def _look(self, pending: Pending) -> tuple[PendingLine, int]:
         from knobledger.confirming import settle
+        from knobledger.events.arming import Expired
         from knobledger.report.pending import PendingLine
 
         try:
@@ -87,4 +90,15 @@ class Confirming(Opening):
             watch = settle(self.desk, pending, target, self.host(target.host))
         except KnobError as error:
             return PendingLine(pending, self.now, error=error.message), error.exit_code
+        if isinstance(pending.end, Expired) and pending.end.outcome == "failed":
+            return PendingLine(pending, self.now, commands=self._by_hand(pending, target)), 22
         return PendingLine(pending, self.now, watch.watched), 0
+
+    def _by_hand(self, pending: Pending, target: Target) -> tuple[str, ...]:
+        from knobledger.undoing import backup_of
+
+        backup = backup_of(self.state, pending.plan, pending.target)
+        look: list[tuple[str, ...]] = [("sha256sum", target.path)]
+        if backup:
+            look += [("diff", backup, target.path), ("cp", "-p", backup, target.path)]
+        return tuple(map(command_line, look))
