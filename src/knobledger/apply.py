@@ -58,7 +58,11 @@ _CHECKS: dict[Dialect, Check] = {
 
 def ready(desk: Desk, plan: Plan) -> None:
     """Raises `PlanSpent` or `NotApproved` unless the plan may be applied now."""
-    status: PlanStatus = plan.status(desk.author.now())
+    now = desk.author.now()
+    if plan.planned.policy != "confirm":
+        # Whoever sets the clock back does not bring an expired plan to life: the ledger has seen later moments.
+        now = max(now, desk.state.newest)
+    status: PlanStatus = plan.status(now)
     name = short(plan.id)
     match status:
         case "approved":
@@ -93,6 +97,12 @@ def attempt(desk: Desk, plan: Plan, target: Target, host: Host, reconnect: Conne
     file = plan.file_of(target.name)
     if file is None:
         raise Refused(f"plan {short(plan.id)} does not touch {target.name!r}")
+    if file.path != target.path:
+        raise Drifted(
+            f"{target.name} is {target.path!r} now, and plan {short(plan.id)} was made for {file.path!r}; "
+            "nothing was written",
+            hint="hosts.toml was changed since: make a new plan",
+        )
     content = _content(desk, planned, file, target, host)
     if file.backup and not file.clean:
         _prove_backup(host, file)
@@ -291,6 +301,7 @@ def _transaction(desk: Desk, plan: Plan, file: PlannedFile, target: Target, cont
         grep=tuple(name for name in file.lines if name.encode() in content),
         gone=tuple(name for name in file.lines if name.encode() not in content),
         matches=file.backup if file.clean else None,
+        resolved=file.resolved,
         in_place=plan.planned.in_place,
     )
 

@@ -68,6 +68,7 @@ def arm(
         id=f"{short(plan.id)}{token[:8]}",
         holder=f"{desk.author.actor} (plan {short(plan.id)})",
         backup_name=f"{name}.unconfirmed-{short(plan.id)}.bak",
+        resolved=file.resolved,
         restart=tuple(line for _, lines in restarts for line in lines),
     )
     try:

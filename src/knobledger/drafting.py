@@ -5,7 +5,7 @@ A plan is made on the bytes that are on the host now. Nothing on the host is cha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -35,6 +35,8 @@ class Desk:
     masker: Masker
     author: Author
     syntax: SyntaxCheck | None = None
+    sign: Callable[[Planned], Planned] | None = None
+    """puts the planner's signature on a plan that needs two persons"""
 
     def write(self, event: Event) -> EventId:
         """Appends an event to the ledger, then to the state."""
@@ -209,6 +211,8 @@ def write_plan(
         expires=stamp(desk.author.now() + options.expires_in),
         warnings=tuple(desk.masker.text(w) for sketch in wanted for w in sketch.warnings),
     )
+    if planned.policy == "two-person" and desk.sign:
+        planned = desk.sign(planned)
     return Draft(desk.write(planned), planned, seen, remarks)
 
 
@@ -219,6 +223,7 @@ def _planned_file(masker: Masker, sketch: Sketch) -> PlannedFile:
     return PlannedFile(
         target=seen.target.name,
         path=seen.target.path,
+        resolved=seen.remote.manifest.resolved,
         dialect=seen.target.dialect.value,
         edits=edits,
         base=seen.remote.digest,

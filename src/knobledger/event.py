@@ -23,7 +23,7 @@ from knobledger.errors import LedgerBroken
 from knobledger.events.entry import Event, Foreign
 from knobledger.names import EventId, digest_of
 
-Topic = Literal["arming", "changes", "notes"]
+Topic = Literal["approving", "arming", "changes", "notes"]
 """a module of `events/`"""
 
 KINDS: dict[str, tuple[Topic, str]] = {
@@ -38,6 +38,7 @@ KINDS: dict[str, tuple[Topic, str]] = {
     "settled": ("changes", "Settled"),
     "noted": ("notes", "Noted"),
     "pruned": ("notes", "Pruned"),
+    "signers_trusted": ("approving", "SignersTrusted"),
     "arming": ("arming", "Arming"),
     "armed": ("arming", "Armed"),
     "confirmed": ("arming", "Confirmed"),

@@ -120,6 +120,7 @@ def status(desk: Desk, targets: Sequence[Target], hosts: HostOf | None) -> Statu
         in_doubt=tuple(f"{short(a.started.plan)} on {a.started.target}" for a in desk.state.in_doubt()),
         open_plans=tuple(map(short, waiting)),
         live=hosts is not None,
+        unreviewed=tuple(plan.id for plan in desk.state.plans.values() if plan.unreviewed),
         exit_code=next((code for _, code in found if code), 0),
     )
 

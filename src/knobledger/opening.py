@@ -27,7 +27,7 @@ from knobledger.moment import Resolved, parse
 from knobledger.names import EventId, short
 from knobledger.state import Plan, State
 from knobledger.syntax import complaint
-from knobledger.who import author
+from knobledger.who import author, signing_key
 
 Connect = Callable[[HostConfig, Path], Host]
 
@@ -122,7 +122,20 @@ class Opening:
             masker=self.masker,
             author=author(self.root, self.env, on_behalf_of=self._on_behalf_of, zone=zone),
             syntax=complaint,
+            sign=self._signed,
         )
+
+    def _signed(self, planned: Planned) -> Planned:
+        """The plan with its planner's signature, if git names a key to sign with."""
+        key = signing_key(self.root)
+        if not key:
+            self.notes.append(
+                "the plan is not signed, because git's user.signingkey is not set: it needs two approvers"
+            )
+            return planned
+        from knobledger.approving import sign_plan
+
+        return sign_plan(planned, key)
 
     @cached_property
     def masker(self) -> Masker:

@@ -46,6 +46,8 @@ class PlannedFile(Frozen):
 
     target: TargetName
     path: HostPath
+    resolved: HostPath | None = None
+    """the regular file that the path led to, symbolic links followed; it must still do so"""
     dialect: str
     edits: tuple[Edit, ...]
     base: Digest

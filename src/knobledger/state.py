@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, cast
 
 from knobledger.event import moment_of, topic_of
@@ -74,6 +74,13 @@ class Plan:
     def is_change(self) -> bool:
         """It was applied to at least one target."""
         return any(attempt.succeeded for attempt in self.attempts)
+
+    @property
+    def unreviewed(self) -> bool:
+        """It was applied by breaking the glass, and nobody else has signed for it since."""
+        broken = {approved.principal for _, approved in self.approvals if approved.break_glass}
+        reviewers = {approved.principal for _, approved in self.approvals if approved.review}
+        return self.is_change and bool(broken) and not reviewers - broken
 
     def attempt_on(self, target: TargetName) -> Attempt | None:
         """The newest attempt on a target."""
@@ -172,6 +179,13 @@ class State:
         self.events[id_] = event
         self._take(id_, event)
 
+    @property
+    def newest(self) -> datetime:
+        """The latest moment that any event names."""
+        return max(
+            (moment_of(event.at) for event in self.events.values()), default=datetime.min.replace(tzinfo=UTC)
+        )
+
     def in_doubt(self) -> list[Attempt]:
         """Attempts that `recover` has to settle, oldest first."""
         return [attempt for attempt in self.attempts.values() if attempt.in_doubt]
@@ -249,7 +263,7 @@ class State:
                 self.armings.take(cast("ArmingEvent", event))
                 if isinstance(event, Expired):
                     self._put_back(id_, event)
-            case "changes" | "notes" | None:
+            case "approving" | "changes" | "notes" | None:
                 pass
 
     def _put_back(self, id_: EventId, event: Expired) -> None:

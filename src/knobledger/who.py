@@ -22,11 +22,20 @@ def author(root: Path, env: Mapping[str, str], *, on_behalf_of: str = "", zone: 
     )
 
 
+def signing_key(root: Path) -> str:
+    """git's `user.signingkey`: a file, or a public key written out; empty without one."""
+    return _git_config(root, "user.signingkey")
+
+
 def _git_email(root: Path) -> str:
+    return _git_config(root, "user.email")
+
+
+def _git_config(root: Path, name: str) -> str:
     """One question to git, which knows about includes and work trees; importing GitPython costs 40 times that."""
     try:
         done = subprocess.run(
-            ("git", "-C", os.fspath(root), "config", "--get", "user.email"),
+            ("git", "-C", os.fspath(root), "config", "--get", name),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -203,11 +203,28 @@ def plans() -> int:
         return session.show(workspace.plans())
 
 
-def approve(plan: PlanId) -> int:
-    """Give one plan the go-ahead; `apply` then carries it out."""
+def approve(
+    plan: PlanId,
+    key: Annotated[
+        str,
+        typer.Option(
+            "--key", metavar="FILE", help="Sign with this key. Default: git's user.signingkey, by ssh-agent."
+        ),
+    ] = "",
+    break_glass: Annotated[
+        str,
+        typer.Option(
+            "--break-glass",
+            metavar="TEXT",
+            help="An emergency: your signature alone is enough, if hosts.toml names you. Stays on `status` "
+            "until somebody else has signed for it.",
+        ),
+    ] = "",
+) -> int:
+    """Give one plan the go-ahead; `apply` then carries it out. Where the policy asks for it, this signs the plan."""
     source = "confirm at a terminal" if session.can_ask else "no terminal"
     with session.workspace() as workspace:
-        return session.show(workspace.approve(plan, source))
+        return session.show(workspace.approve(plan, source, key=key, break_glass=break_glass))
 
 
 def reject(plan: PlanId, why: Why = "") -> int:

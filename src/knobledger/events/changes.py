@@ -53,6 +53,8 @@ class Planned(Event):
     expires: str
     """UTC with microseconds"""
     warnings: tuple[str, ...] = ()
+    signature: str = ""
+    """the planner's, armoured, in the namespace `knobledger-planner`, where the policy asks for two persons"""
 
 
 class Approved(Event):
@@ -62,6 +64,20 @@ class Approved(Event):
     plan: EventId
     source: str
     """`confirm at a terminal`, `flag`, `no terminal`, `signature of ...`"""
+    policy: Policy = "confirm"
+    """the policy under which it was given"""
+    signature: str = ""
+    """armoured, in the namespace `knobledger-plan`; empty under `confirm`"""
+    principal: str = ""
+    """who signed, by allowed_signers"""
+    fingerprint: str = ""
+    """of the key that signed"""
+    signers: Digest | None = None
+    """of allowed_signers as it was"""
+    break_glass: str = ""
+    """the reason of an emergency, in which this one signature is enough"""
+    review: bool = False
+    """a look afterwards at what was done in an emergency"""
 
 
 class Rejected(Event):

@@ -188,6 +188,13 @@ def failure(reply: Reply, asked: Asked, transaction: Transaction | None) -> Knob
                 live=live,
                 **facts,
             )
+        case "moved":
+            planned = "" if transaction is None or transaction.resolved is None else transaction.resolved
+            return Drifted(
+                f"{asked} leads to {message!r} now, and the plan was made for {planned!r}; nothing written",
+                hint="look at the symbolic links, then make a new plan",
+                **facts,
+            )
         case "busy":
             return _busy(reply, asked, facts)
         case "notwritten":

@@ -43,6 +43,8 @@ class Arming:
     """for people: who armed it"""
     backup_name: str
     """for what the deadline replaces"""
+    resolved: HostPath | None = None
+    """where the path leads to, and must still do so"""
     restart: tuple[str, ...] = ()
     """lines of sh, run after the old content is back"""
 
@@ -190,6 +192,7 @@ def _fire(arming: Arming) -> str:
         "holder": arming.holder,
         "check": "none",
         "inplace": "no",
+        "leads": arming.resolved or "",
     }
     head = " ".join(f"{name}={quote(value)}" for name, value in values.items())
     return "\n".join(

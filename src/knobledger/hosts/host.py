@@ -49,6 +49,8 @@ class Transaction:
     """fixed strings that it must no longer hold, looked for in the same way"""
     matches: HostPath | None = None
     """an earlier backup that the result must equal, proven with `diff -q`"""
+    resolved: HostPath | None = None
+    """the regular file that the path must lead to, else nothing is written; None: any"""
     in_place: bool = False
     """allowed to write into the file where a rename can't do it (bind mount, hard link)"""
 

@@ -76,6 +76,8 @@ class MemoryHost:
         where, old = self._resolve(transaction.path)
         in_place = old.mount or old.links > 1
         told = f"{transaction.path!r} on {self.name!r}"
+        if transaction.resolved not in (None, where):
+            raise Drifted(f"{told} leads to {where!r} now, not to {transaction.resolved!r}; nothing written")
         if in_place and not transaction.in_place:
             raise Refused(f"{told}: writing in place was not allowed", hint="`--in-place` allows it")
         if in_place and old.running:

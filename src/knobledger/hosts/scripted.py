@@ -67,6 +67,7 @@ class ScriptedHost(ABC):
                 "holder": transaction.holder,
                 "check": transaction.check,
                 "matches": transaction.matches or "",
+                "leads": transaction.resolved or "",
                 "inplace": "yes" if transaction.in_place else "no",
             },
             transaction=transaction,

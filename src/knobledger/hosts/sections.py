@@ -59,6 +59,8 @@ class WorkspaceSection(Section):
     """IANA name; None: the operator's own zone"""
     approval: ApprovalPolicy = "confirm"
     allowed_signers: str | None = None
+    break_glass: tuple[str, ...] = ()
+    """principals of allowed_signers who may apply without the approvals of the policy, in an emergency"""
     mode: Literal["act", "plan"] = "act"
     backup_dir: NonEmpty = ".knobledger"
 

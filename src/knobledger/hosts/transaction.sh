@@ -6,7 +6,7 @@
 # From the header (SC2154):
 #   nonce     begins every frame of the reply; mode: read | replace | rehearse | list | tidy | prune
 #   path      as asked for; search: appended to PATH; wait: tenths of a second to wait for the lock
-#   replace:  size base result bdir bname holder check matches inplace,
+#   replace:  size base result bdir bname holder check matches leads inplace,
 #             and "$@": strings to grep for, each after `+` (must be there) or `-` (must be gone)
 #   list:     bdir
 #   prune:    bdir holder, and "$@": digests and names of backups, in turn
@@ -518,6 +518,11 @@ replace() {
     probe cat cp mv rm mkdir grep ln
     step probe ok
     resolve
+    # A symbolic link that was turned meanwhile would lead to another file, perhaps with the same bytes.
+    if [ -n "$leads" ] && [ "$target" != "$leads" ]; then
+        step resolve no
+        finish moved "$target"
+    fi
     b_uid=$uid b_gid=$gid b_mode=$mode b_mtime=$mtime b_links=$links b_inode=$inode b_bytes=$bytes
     b_acl=$acl b_xattrs=$xattrs b_label=$label
     way=rename

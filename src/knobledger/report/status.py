@@ -66,6 +66,8 @@ class Status:
     open_plans: tuple[str, ...]
     live: bool
     exit_code: int = 0
+    unreviewed: tuple[str, ...] = ()
+    """changes made by breaking the glass, that nobody else has signed for"""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of `status`."""
@@ -74,6 +76,7 @@ class Status:
             "live": self.live,
             "in_doubt": list(self.in_doubt),
             "open_plans": list(self.open_plans),
+            "unreviewed": list(self.unreviewed),
         }
 
 

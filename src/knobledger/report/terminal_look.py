@@ -10,7 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from knobledger.event import moment_of
-from knobledger.names import short
+from knobledger.names import EventId, short
 from knobledger.report.changes import Blame, ChangeLine, Log, Since
 from knobledger.report.paper import Paper
 from knobledger.report.scanned import Scan, ScannedEdit
@@ -100,6 +100,13 @@ def _(report: Status, page: Paper) -> None:
         _target(target, report.live, page)
     for text in report.in_doubt:
         line(page, f"in doubt: {text}; `knob recover` settles it", "red")
+    for change in report.unreviewed:
+        name = short(EventId(change))
+        line(
+            page,
+            f"the glass was broken for {name}: somebody else has to sign for it, `knob approve {name}`",
+            "red",
+        )
     if report.open_plans:
         line(page, f"plans that wait: {', '.join(report.open_plans)}; see `knob plans`", "yellow")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from knobledger.apply import attempt, ready
 from knobledger.drafting import Draft, Options, draft_content, draft_edit, look
-from knobledger.errors import KnobError, NotApproved, PlanMode, Unknown, Usage
+from knobledger.errors import KnobError, NotApproved, PlanMode, Refused, Unknown, Usage
 from knobledger.events.changes import Approved, Rejected
 from knobledger.hosts.config import Target
 from knobledger.knobs import Request
@@ -16,6 +16,7 @@ from knobledger.opening import Opening
 from knobledger.plan import PlannedFile, Verb
 from knobledger.report.plans import Decided, NothingToDo, PlanReport, plan_report
 from knobledger.state import Plan
+from knobledger.who import signing_key
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
@@ -74,8 +75,12 @@ class Changing(Opening):
             self.state, self.state.plans[draft.plan], self.now, stale=False, remarks=draft.remarks
         )
 
-    def approve(self, plan: str, source: str) -> Decided:
-        """Records a go-ahead for one plan, with what stands behind it."""
+    def approve(self, plan: str, source: str, *, key: str = "", break_glass: str = "") -> Decided:
+        """Records a go-ahead for one plan, with what stands behind it.
+
+        `key` signs it where the policy asks for that (else git's `user.signingkey`); for a change that was made by
+        breaking the glass it is the review that closes it.
+        """
         found = self.find_plan(plan)
         name = short(found.id)
         if self.planning_only:
@@ -84,21 +89,51 @@ class Changing(Opening):
                 hint=f"somebody who may act: `knob approve {name}`, then `knob apply {name}`",
                 plan=found.id,
             )
-        policy = found.planned.policy
-        if policy != "confirm":
-            raise NotApproved(
-                f"the policy of this target is {policy!r}: a go-ahead needs a signature, and this version can't check one",
-                hint="the plan stays open",
-                plan=found.id,
-            )
         if found.status(self.now) not in ("open", "approved"):
-            ready(self.desk, found)
-        if not found.approvals:
-            self.desk.write(Approved(**self.desk.author.signs(), plan=found.id, source=source))
+            return self._review(found, key)
+        if not self._needs_signature(found):
+            if break_glass:
+                raise Refused(
+                    "there is no glass to break: the policy is 'confirm', a go-ahead is enough",
+                    hint=f"`knob approve {name}`",
+                )
+            if not found.approvals:
+                self.desk.write(Approved(**self.desk.author.signs(), plan=found.id, source=source))
+        else:
+            from knobledger import approving
+
+            key = self._key(name, key)
+            approving.approve(self.desk, self.config, found, key, self.masker.text(break_glass))
         event = found.approvals[-1][1]
         return Decided(
             plan_report(self.state, found, self.now), "approved", f"{event.actor} ({event.source})"
         )
+
+    def _needs_signature(self, plan: Plan) -> bool:
+        policy = plan.planned.policy
+        if policy == "confirm" and self.config.allowed_signers is None:
+            return False
+        from knobledger.approving import policy_of
+
+        return policy_of(self.desk, self.config, plan.planned) != "confirm"
+
+    def _key(self, name: str, key: str) -> str:
+        key = key or signing_key(self.root)
+        if not key:
+            raise NotApproved(
+                "the policy asks for a signature, and no key is named: no --key, and git has no user.signingkey",
+                hint=f"`knob approve {name} --key FILE`",
+            )
+        return key
+
+    def _review(self, plan: Plan, key: str) -> Decided:
+        """A look afterwards at a change that was made by breaking the glass. Raises why any other plan is spent."""
+        from knobledger import approving
+
+        if not plan.unreviewed:
+            ready(self.desk, plan)
+        event = approving.review(self.desk, self.config, plan, self._key(short(plan.id), key))
+        return Decided(plan_report(self.state, plan, self.now), "approved", f"{event.actor} ({event.source})")
 
     def reject(self, plan: str, why: str) -> Decided:
         """Turns a plan down, for good."""
@@ -115,6 +150,10 @@ class Changing(Opening):
         """
         found = self.find_plan(plan)
         ready(self.desk, found)
+        if self._needs_signature(found):
+            from knobledger import approving
+
+            approving.require(self.desk, self.config, found)
         failures: dict[TargetName, KnobError] = {}
         differences: dict[TargetName, tuple[str, ...]] = {}
         for file in found.planned.files:

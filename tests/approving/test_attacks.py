@@ -1,0 +1,456 @@
+"""Each way to turn "may not act" into "did act" that somebody thought of, against real ssh-keygen signatures."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from knobledger import approving
+from knobledger.author import Author
+from knobledger.drafting import Options
+from knobledger.errors import Drifted, KnobError, NotApproved, PlanSpent
+from knobledger.event import encode, id_of, stamp
+from knobledger.events.changes import Approved
+from knobledger.knobs import Request
+from knobledger.ledger.days import day_of
+from knobledger.names import EventId
+from knobledger.report.plans import PlanReport
+from knobledger.signing import sign
+from knobledger.workspace import Workspace
+
+pytestmark = pytest.mark.tool("ssh-keygen", "git")
+OLD = b"#!/bin/sh\nexport KNOB=256\nexport OTHER=1\n"
+
+
+class Desk:
+    """A workspace under `signed` with one owner, and an agent who has no key."""
+
+    def __init__(self, folder: Path, policy: str = "signed") -> None:
+        self.root, self.keys = folder / "ws", folder / "keys"
+        self.script = folder / "host" / "serve.sh"
+        self.policy = policy
+        for path in (self.root, self.keys, self.script.parent):
+            path.mkdir()
+        self.script.write_bytes(OLD)
+        self.owner, self.other, self.mallory = (self.key(name) for name in ("owner", "other", "mallory"))
+        self.hosts()
+        self.signers("owner", "other")
+        with self.open() as workspace:
+            workspace.trust_signers("", "")
+
+    def key(self, name: str) -> str:
+        path = self.keys / name
+        subprocess.run(
+            ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(path)), check=True
+        )
+        return str(path)
+
+    def hosts(self, policy: str = "", more: str = "", path: Path | None = None) -> None:
+        (self.root / "hosts.toml").write_text(
+            f'[workspace]\napproval = "{policy or self.policy}"\nallowed_signers = "allowed_signers"\n{more}\n'
+            '[hosts.gpu1]\ntransport = "local"\n[hosts.gpu1.services.decode]\n'
+            f"script = {json.dumps(str(path or self.script))}\n"
+        )
+
+    def signers(self, *names: str, options: str = "") -> None:
+        lines = []
+        for name in names:
+            kind, key = (self.keys / f"{name}.pub").read_text().split()[:2]
+            lines.append(f"{name}@example.org {options}{kind} {key}\n")
+        (self.root / "allowed_signers").write_text("".join(lines))
+
+    def open(self, actor: str = "agent", **env: str) -> Workspace:
+        return Workspace.open(self.root, {"KNOBLEDGER_ACTOR": actor, "TZ": "UTC", **env})
+
+    def plan(self, value: str = "512", actor: str = "agent", **options: object) -> PlanReport:
+        with self.open(actor) as workspace:
+            plan = workspace.set(["gpu1/decode"], [Request("KNOB", value)], Options(**options))  # type: ignore[arg-type]
+        assert isinstance(plan, PlanReport)
+        return plan
+
+    def approve(self, plan: str, key: str, actor: str = "owner", **more: str) -> None:
+        with self.open(actor) as workspace:
+            workspace.approve(plan, "flag", key=key, **more)
+
+    def apply(self, plan: str) -> PlanReport:
+        with self.open() as workspace:
+            return workspace.apply(plan)
+
+    def forge(self, event: Approved) -> EventId:
+        """Puts an event into the ledger as somebody would who can write files."""
+        content = encode(event)
+        path = self.root / "ledger" / "events" / day_of(event.at) / f"{id_of(content)}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        return id_of(content)
+
+    def knob(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            (sys.executable, "-m", "knobledger", *words),
+            cwd=self.root,
+            env={**os.environ, "KNOBLEDGER_ACTOR": "agent", "TZ": "UTC", **env},
+            capture_output=True,
+            text=True,
+            input="y\n" * 50,
+            check=False,
+        )
+
+    @property
+    def untouched(self) -> bool:
+        return self.script.read_bytes() == OLD
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def refused(act: Callable[[], object], *words: str) -> None:
+    with pytest.raises(KnobError) as caught:
+        act()
+    assert isinstance(caught.value, NotApproved | PlanSpent | Drifted), caught.value.message
+    for word in words:
+        assert word in caught.value.message
+
+
+def test_a_signed_plan_is_applied_once(desk: Desk) -> None:
+    plan = desk.plan()
+    refused(lambda: desk.apply(plan.id), "no go-ahead")
+    desk.approve(plan.id, desk.owner)
+    report = desk.apply(plan.id)
+    assert report.approval == "signature of owner@example.org"
+    assert not desk.untouched
+    refused(lambda: desk.apply(plan.id), "used already")
+
+
+def test_a_key_in_ssh_agent(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("ssh-agent") is None:
+        pytest.skip("needs ssh-agent: apt-get install openssh-client")
+    socket = tmp_path / "agent"
+    agent = subprocess.Popen(("ssh-agent", "-D", "-a", str(socket)), stdout=subprocess.DEVNULL)
+    try:
+        while not socket.exists():
+            assert agent.poll() is None
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
+        subprocess.run(("ssh-add", "-q", desk.owner), check=True, capture_output=True)
+        Path(desk.owner).unlink()
+        plan = desk.plan()
+        desk.approve(plan.id, f"{desk.owner}.pub")
+        desk.apply(plan.id)
+        assert not desk.untouched
+    finally:
+        agent.terminate()
+        agent.wait()
+
+
+@pytest.mark.parametrize(
+    "words", [("--go-ahead",), ()], ids=["the flag (claude-code#47891)", "yes piped into the prompt"]
+)
+def test_no_flag_and_no_input_is_a_signature(desk: Desk, words: tuple[str, ...]) -> None:
+    done = desk.knob("set", "gpu1/decode", "KNOB=512", *words)
+    assert done.returncode == 1
+    assert desk.untouched
+
+
+@pytest.mark.tool("script")
+@pytest.mark.parametrize("typed", ["y", "yes"])
+def test_a_terminal_is_no_person(desk: Desk, typed: str) -> None:
+    """ShieldCortex#502: an agent satisfied the terminal check with `script -qec`."""
+    line = f"yes {typed} | script -qec '{sys.executable} -m knobledger set gpu1/decode KNOB=512' /dev/null"
+    done = subprocess.run(
+        ("sh", "-c", line), cwd=desk.root, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert desk.untouched, done.stdout
+    assert "signature" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"KNOBLEDGER_ACTOR": "owner@example.org"},
+        {"KNOBLEDGER_MODE": "act"},
+        {"KNOBLEDGER_ON_BEHALF_OF": "owner@example.org"},
+        {"CI": "true", "KNOBLEDGER_APPROVED": "1", "KNOBLEDGER_GO_AHEAD": "1"},
+    ],
+)
+def test_environment_variables(desk: Desk, env: dict[str, str]) -> None:
+    plan = desk.plan()
+    for words in (("approve", plan.id), ("apply", plan.id), ("set", "gpu1/decode", "KNOB=1", "--go-ahead")):
+        assert desk.knob(*words, **env).returncode == 1
+    assert desk.untouched
+
+
+def test_an_approval_event_without_a_signature(desk: Desk) -> None:
+    plan = desk.plan()
+    with desk.open() as workspace:
+        facts = workspace.desk.author.signs()
+    desk.forge(
+        Approved(
+            **facts, plan=plan.id, source="signature of owner@example.org", principal="owner@example.org"
+        )
+    )
+    refused(lambda: desk.apply(plan.id), "is no signature")
+    assert desk.untouched
+
+
+@pytest.mark.parametrize("namespace", ["git", "file", approving.SIGNERS_SPACE, approving.PLANNER_SPACE])
+def test_a_signature_in_another_namespace(desk: Desk, namespace: str) -> None:
+    plan = desk.plan()
+    text = approving.plan_text(plan.id, plan.planned, "signed")
+    _forged(desk, plan, sign(text, namespace, desk.owner))
+    refused(lambda: desk.apply(plan.id))
+    assert desk.untouched
+
+
+def _forged(desk: Desk, plan: PlanReport, signature: str, **more: object) -> None:
+    with desk.open() as workspace:
+        facts = workspace.desk.author.signs()
+    desk.forge(
+        Approved(**facts, plan=plan.id, source="x", policy="signed", signature=signature, **more)  # type: ignore[arg-type]
+    )
+
+
+def test_the_approval_of_another_plan(desk: Desk) -> None:
+    """atlantis#1508, GrowthBook#6859: what is approved is exact bytes."""
+    good, bad = desk.plan("300"), desk.plan("512")
+    desk.approve(good.id, desk.owner)
+    with desk.open() as workspace:
+        signature = workspace.state.plans[good.id].approvals[0][1].signature
+    _forged(desk, bad, signature)
+    refused(lambda: desk.apply(bad.id))
+    assert desk.untouched
+
+
+def test_an_edited_plan(desk: Desk) -> None:
+    plan = desk.plan("300")
+    desk.approve(plan.id, desk.owner)
+    [path] = desk.root.rglob(f"{plan.id}.json")
+    path.write_bytes(path.read_bytes().replace(b'"after":"300"', b'"after":"512"'))
+    with pytest.raises(KnobError) as caught:
+        desk.apply(plan.id)
+    assert caught.value.exit_code in (1, 30)
+    assert desk.untouched
+
+
+def test_a_replayed_approval_after_the_revert(desk: Desk) -> None:
+    """terraform#24078, atlantis#1122: the same plan applied twice."""
+    plan = desk.plan()
+    desk.approve(plan.id, desk.owner)
+    desk.apply(plan.id)
+    with desk.open() as workspace:
+        back = workspace.revert(plan.id, Options())
+    assert isinstance(back, PlanReport)
+    desk.approve(back.id, desk.owner)
+    desk.apply(back.id)
+    assert desk.untouched
+    with desk.open() as workspace:
+        signature = workspace.state.plans[plan.id].approvals[0][1].signature
+    _forged(desk, plan, signature)
+    refused(lambda: desk.apply(plan.id), "used already")
+    assert desk.untouched
+
+
+def test_a_key_that_nobody_allowed(desk: Desk) -> None:
+    plan = desk.plan()
+    refused(lambda: desk.approve(plan.id, desk.mallory), "no key that allowed_signers knows")
+    text = approving.plan_text(plan.id, plan.planned, "signed")
+    _forged(desk, plan, sign(text, approving.PLAN_SPACE, desk.mallory))
+    refused(lambda: desk.apply(plan.id))
+    assert desk.untouched
+
+
+def test_an_approver_added_to_the_file(desk: Desk) -> None:
+    """The file as it was recorded counts; a change of it needs a signature by somebody allowed before."""
+    plan = desk.plan()
+    desk.signers("owner", "other", "mallory")
+    refused(lambda: desk.approve(plan.id, desk.mallory), "was changed since it was recorded")
+    refused(lambda: desk.approve(plan.id, desk.owner), "was changed since it was recorded")
+    with desk.open() as workspace:
+        refused(lambda: workspace.trust_signers("", ""), "needs a signature")
+        refused(lambda: workspace.trust_signers("", desk.mallory))
+    assert desk.untouched
+    with desk.open() as workspace:
+        report = workspace.trust_signers("", desk.owner)
+    assert "signed by owner@example.org" in report.by
+    desk.approve(plan.id, desk.mallory)
+    desk.apply(plan.id)
+
+
+def test_a_first_trust_put_in_under_an_old_date(desk: Desk) -> None:
+    """This clone remembers which one it saw first."""
+    from knobledger.events.approving import SignersTrusted
+    from knobledger.names import digest_of
+
+    desk.signers("mallory")
+    content = (desk.root / "allowed_signers").read_text()
+    old = SignersTrusted(
+        at=stamp(datetime.now(UTC) - timedelta(days=300)),
+        actor="owner",
+        digest=digest_of(content.encode()),
+        content=content,
+        policies='{"break_glass":[],"targets":{}}',
+    )
+    plan = desk.plan()
+    desk.forge(old)  # type: ignore[arg-type]
+    refused(lambda: desk.approve(plan.id, desk.mallory), "was changed since it was recorded")
+    assert desk.untouched
+
+
+def test_a_revoked_and_an_expired_key(desk: Desk) -> None:
+    plan = desk.plan()
+    desk.approve(plan.id, desk.owner)
+    desk.signers("other")
+    with desk.open() as workspace:
+        workspace.trust_signers("", desk.other)
+    refused(lambda: desk.apply(plan.id), "no key that allowed_signers knows")
+    desk.signers("owner", options='valid-before="20200101" ')
+    with desk.open() as workspace:
+        workspace.trust_signers("", desk.other)
+    refused(lambda: desk.apply(plan.id))
+    assert desk.untouched
+
+
+def test_a_policy_that_was_loosened(desk: Desk) -> None:
+    desk.hosts(policy="confirm")
+    plan = desk.plan()
+    assert desk.knob("approve", plan.id).returncode == 1
+    assert desk.knob("set", "gpu1/decode", "KNOB=1", "--go-ahead").returncode == 1
+    assert desk.untouched
+
+
+def test_a_symlink_turned_between_approval_and_apply(desk: Desk) -> None:
+    real, other = desk.script.with_name("real.sh"), desk.script.with_name("other.sh")
+    desk.script.rename(real)
+    other.write_bytes(OLD)
+    desk.script.symlink_to(real)
+    plan = desk.plan()
+    desk.approve(plan.id, desk.owner)
+    desk.script.unlink()
+    desk.script.symlink_to(other)
+    refused(lambda: desk.apply(plan.id), "leads to", "other.sh")
+    assert real.read_bytes() == other.read_bytes() == OLD
+
+
+def test_another_file_in_hosts_toml(desk: Desk) -> None:
+    plan = desk.plan()
+    desk.approve(plan.id, desk.owner)
+    other = desk.script.with_name("other.sh")
+    other.write_bytes(OLD)
+    desk.hosts(path=other)
+    refused(lambda: desk.apply(plan.id), "was made for")
+    assert other.read_bytes() == OLD
+
+
+def test_the_bytes_changed(desk: Desk) -> None:
+    plan = desk.plan()
+    desk.approve(plan.id, desk.owner)
+    theirs = OLD + b"# by hand\n"
+    desk.script.write_bytes(theirs)
+    refused(lambda: desk.apply(plan.id))
+    assert desk.script.read_bytes() == theirs
+
+
+def test_the_clock_set_back(desk: Desk) -> None:
+    plan = desk.plan(expires_in=timedelta(hours=1))
+    desk.approve(plan.id, desk.owner)
+    with desk.open() as workspace:
+        workspace.desk.author = Author("owner", now=lambda: datetime.now(UTC) + timedelta(hours=2))
+        workspace.note("two hours later", None)
+    refused(lambda: desk.apply(plan.id), "expired")
+    assert desk.untouched
+
+
+@pytest.mark.parametrize("tries", [int(os.environ.get("KNOB_APPLY_RACES", "6"))])
+def test_two_applies_at_once(desk: Desk, tries: int) -> None:
+    """Exactly one wins. `make faults` tries 200 times."""
+    for n in range(tries):
+        plan = desk.plan(str(1000 + n))
+        desk.approve(plan.id, desk.owner)
+        codes: list[int] = []
+
+        def apply(plan_id: str = plan.id, codes: list[int] = codes) -> None:
+            try:
+                desk.apply(plan_id)
+                codes.append(0)
+            except KnobError as error:
+                codes.append(error.exit_code)
+
+        threads = [threading.Thread(target=apply) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert codes.count(0) == 1, codes
+        assert set(codes) <= {0, 1, 10, 11}
+        assert f"KNOB={1000 + n}".encode() in desk.script.read_bytes()
+
+
+def test_two_persons(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, "two-person")
+    git = ("git", "-C", str(desk.root), "config", "user.signingkey")
+    subprocess.run(("git", "init", "-q", str(desk.root)), check=True)
+    subprocess.run((*git, desk.owner), check=True)
+    plan = desk.plan(actor="somebody")
+    assert plan.planned.signature
+    desk.approve(plan.id, desk.owner)
+    refused(lambda: desk.apply(plan.id), "nobody but its planner")
+    desk.approve(plan.id, desk.other, actor="owner")
+    assert desk.apply(plan.id).approval == "signature of other@example.org"
+
+
+def test_two_persons_behind_a_plan_that_nobody_signed(tmp_path: Path) -> None:
+    """An agent without a key planned it: then two persons have to approve it."""
+    desk = Desk(tmp_path, "two-person")
+    plan = desk.plan()
+    assert not plan.planned.signature
+    desk.approve(plan.id, desk.owner)
+    refused(lambda: desk.apply(plan.id), "a second approver")
+    desk.approve(plan.id, desk.owner)
+    refused(lambda: desk.apply(plan.id), "a second approver")
+    desk.approve(plan.id, desk.other)
+    desk.apply(plan.id)
+    assert not desk.untouched
+
+
+@pytest.mark.parametrize("name", ["actor", "on_behalf_of"])
+def test_two_persons_the_one_it_is_for(tmp_path: Path, name: str) -> None:
+    desk = Desk(tmp_path, "two-person")
+    env = {"KNOBLEDGER_ON_BEHALF_OF": "owner@example.org"} if name == "on_behalf_of" else {}
+    with desk.open("owner@example.org" if name == "actor" else "agent", **env) as workspace:
+        plan = workspace.set(["gpu1/decode"], [Request("KNOB", "512")], Options())
+    assert isinstance(plan, PlanReport)
+    refused(lambda: desk.approve(plan.id, desk.owner), "somebody else has to approve")
+
+
+def test_breaking_the_glass(desk: Desk) -> None:
+    plan = desk.plan()
+    refused(lambda: desk.approve(plan.id, desk.owner, break_glass="it burns"), "may not break the glass")
+    desk.hosts(more='break_glass = ["owner@example.org"]')
+    refused(lambda: desk.approve(plan.id, desk.owner, break_glass="it burns"), "may not break the glass")
+    with desk.open() as workspace:
+        workspace.trust_signers("", desk.owner)
+    refused(lambda: desk.approve(plan.id, desk.other, break_glass="it burns"), "may not break the glass")
+    desk.approve(plan.id, desk.owner, break_glass="it burns")
+    desk.apply(plan.id)
+    with desk.open() as workspace:
+        assert workspace.status([], recorded=True).unreviewed == (plan.id,)
+    refused(lambda: desk.approve(plan.id, desk.owner), "somebody else has to review")
+    desk.approve(plan.id, desk.other)
+    with desk.open() as workspace:
+        assert workspace.status([], recorded=True).unreviewed == ()
+
+
+def test_the_glass_is_not_broken_under_confirm(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, "confirm")
+    plan = desk.plan()
+    with pytest.raises(KnobError, match="no glass to break"):
+        desk.approve(plan.id, desk.owner, break_glass="it burns")
