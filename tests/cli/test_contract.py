@@ -122,6 +122,11 @@ def test_looking(lab: Lab) -> None:
     assert lines[4]["change"] == restored["change"]
     assert [backup["state"] for backup in ask("backups", "gpu1/decode")["backups"]] == ["ok"] * 3
     assert ask("diff", "gpu1/decode", "@-", "live")["edits"][0]["after"] == "512"
+    changes = [change["change"] for change in since["changes"]]
+    for names, change in zip((("@-2", "@--"), ("@-1", "@-"), ("@", "@-0")), changes, strict=True):
+        assert {ask("show", name)["change"] for name in names} == {change}
+    assert ask("diff", "gpu1/decode", "@-1", "live") == ask("diff", "gpu1/decode", "@-", "live")
+    assert ask("show", "@-3", code=1)["error"]["message"] == "there is no change '@-3': the ledger has 3"
     assert ask("verify") == {"ok": True, "findings": [], "note": ask("verify")["note"]}
     assert ask("recover") == {"settled": [], "unsettled": []}
     assert ask("index", "--rebuild")["rebuilt"] is True

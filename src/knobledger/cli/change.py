@@ -24,7 +24,7 @@ Target = Annotated[
 Change = Annotated[
     str,
     typer.Argument(
-        metavar="CHANGE", help="An id or a prefix of it; @ is the newest change, @- the one before."
+        metavar="CHANGE", help="An id or a prefix of it; @ is the newest change, @-1 the one before."
     ),
 ]
 PlanId = Annotated[str, typer.Argument(metavar="PLAN", help="A plan's id, or a prefix of it.")]

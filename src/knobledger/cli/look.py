@@ -95,7 +95,10 @@ def log(
 
 def show(
     entry: Annotated[
-        str, typer.Argument(metavar="ID", help="A plan, a change (@ is the newest), or any entry.")
+        str,
+        typer.Argument(
+            metavar="ID", help="A plan, a change (@ is the newest, @-1 the one before), or any entry."
+        ),
     ],
 ) -> int:
     """Show one plan, change or entry in full."""
