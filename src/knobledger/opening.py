@@ -14,9 +14,10 @@ from knobledger.drafting import Desk
 from knobledger.errors import Unknown
 from knobledger.event import Planned
 from knobledger.finding import workspace_folder
-from knobledger.hosts.config import Config, HostConfig, Target
+from knobledger.hosts.config import Config, Target
 from knobledger.hosts.connect import connect as connect_host
 from knobledger.hosts.host import Host
+from knobledger.hosts.reach import HostConfig
 from knobledger.hosts.readonly import ReadOnly
 from knobledger.knobs import Masker
 from knobledger.ledger.key import key
