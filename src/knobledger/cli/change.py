@@ -60,7 +60,7 @@ def register(app: typer.Typer) -> None:
     """Adds the commands in the order of the help."""
     app.command("set")(set_)
     for command in (unset, edit, revert, restore, plans, approve, reject, apply):
-        app.command()(command)
+        app.command(command.__name__)(command)
 
 
 def set_(

@@ -26,7 +26,7 @@ Until = Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Befo
 def register(app: typer.Typer) -> None:
     """Adds the commands in the order of the help."""
     for command in (status, since, log, show, blame, diff, backups, scan):
-        app.command()(command)
+        app.command(command.__name__)(command)
 
 
 def status(
