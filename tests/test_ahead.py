@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from knobledger import ahead
 from knobledger.hosts import connect as connecting
-from knobledger.hosts.config import HostConfig
-from knobledger.hosts.memory import MemoryHost
+from knobledger.hosts.config import Config
+from knobledger.hosts.reach import HostConfig, guesses
 
 TWO = """\
 [hosts.a]
@@ -25,16 +26,27 @@ script = "/s"
 ONE = TWO[: TWO.index("[hosts.b]")]
 
 
+class FakeWay:
+    """A connection that is only begun."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
 @pytest.fixture
-def called(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[MemoryHost]]:
-    hosts: list[MemoryHost] = []
+def called(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[FakeWay]]:
+    ways: list[FakeWay] = []
 
-    def connect(config: HostConfig, *, root: Path) -> MemoryHost:
-        hosts.append(MemoryHost(config.name))
-        return hosts[-1]
+    def begin(config: HostConfig, *, root: Path) -> FakeWay:
+        ways.append(FakeWay(config.name))
+        return ways[-1]
 
-    monkeypatch.setattr(connecting, "connect", connect)
-    yield hosts
+    monkeypatch.setattr(connecting, "begin", begin)
+    yield ways
     ahead.drop()
 
 
@@ -55,26 +67,60 @@ def called(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[MemoryHost]]:
         ("set a/decode A=1", "hosts = 3", []),
     ],
 )
-def test_who_is_called(
-    tmp_path: Path, called: list[MemoryHost], line: str, text: str, names: list[str]
-) -> None:
+def test_who_is_called(tmp_path: Path, called: list[FakeWay], line: str, text: str, names: list[str]) -> None:
     (tmp_path / "hosts.toml").write_text(text)
     ahead.begin(["-C", str(tmp_path), *line.split()], {})
-    assert [host.name for host in called] == names
+    assert [way.name for way in called] == names
     ahead.drop()
-    assert all(host.closed for host in called)
+    assert all(way.stopped for way in called)
 
 
-def test_a_connection_begun_ahead_is_used_once(tmp_path: Path, called: list[MemoryHost]) -> None:
+def test_a_connection_begun_ahead_is_used_once(tmp_path: Path, called: list[FakeWay]) -> None:
     (tmp_path / "hosts.toml").write_text(ONE)
     ahead.begin(["set", "a/decode", "A=1"], {"KNOBLEDGER_WORKSPACE": str(tmp_path)})
-    from knobledger.hosts.config import Config
-
     config = Config.load(tmp_path).hosts["a"]
-    assert ahead.connect(config, tmp_path.resolve()) is called[0]
-    assert ahead.connect(config, tmp_path.resolve()) is called[1]
+    first = ahead.connect(config, tmp_path.resolve())
+    second = ahead.connect(config, tmp_path.resolve())
+    assert first._way is called[0]  # type: ignore[attr-defined]
+    assert second._way is not called[0]  # type: ignore[attr-defined]
+    second.close()
+    assert not called[0].stopped
+    first.close()
+    assert called[0].stopped
 
 
-def test_without_a_workspace_nothing_happens(tmp_path: Path, called: list[MemoryHost]) -> None:
+def test_a_connection_to_somewhere_else_is_not_used(tmp_path: Path, called: list[FakeWay]) -> None:
+    (tmp_path / "hosts.toml").write_text(ONE)
+    ahead.begin(["-C", str(tmp_path), "set", "a/decode", "A=1"], {})
+    config = replace(Config.load(tmp_path).hosts["a"], port=2222)
+    host = ahead.connect(config, tmp_path.resolve())
+    assert called[0].stopped
+    assert host._way is not called[0]  # type: ignore[attr-defined]
+    host.close()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        'port = 2222\nuser = "root"\nsudo = true\ntransport = "openssh"\nhost_keys = "accept-new"',
+        'identity_file = "~/.ssh/k"\nknown_hosts = "keys/known"\nssh_config = "/etc/s"\nbackup_dir = "b"',
+        'connect_timeout = "1m30s"\ncommand_timeout = 5\napproval = "signed"',
+    ],
+)
+def test_what_is_guessed_is_what_is_checked(tmp_path: Path, line: str) -> None:
+    text = ONE.replace('address = "127.0.0.1"', f'address = "127.0.0.1"\n{line}')
+    config = Config.parse(text, tmp_path).hosts["a"]
+    assert guesses(text) == {"a": (config, frozenset({"decode"}))}
+    assert HostConfig.of("a", config.table()) == config
+
+
+@pytest.mark.parametrize("line", ["port = '22'", "sudo = 'yes'", "connect_timeout = 'soon'", "services = 3"])
+def test_what_is_plainly_wrong_is_not_guessed(line: str) -> None:
+    with pytest.raises(ValueError):
+        guesses(f"[hosts.a]\n{line}\n")
+
+
+def test_without_a_workspace_nothing_happens(tmp_path: Path, called: list[FakeWay]) -> None:
     ahead.begin(["-C", str(tmp_path), "set", "a/decode", "A=1"], {})
     assert called == []

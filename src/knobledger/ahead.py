@@ -8,22 +8,24 @@ a connection that is closed unused; whatever fails here fails again, with its me
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from knobledger.errors import KnobError
 
 if TYPE_CHECKING:
-    from knobledger.hosts.config import HostConfig
     from knobledger.hosts.host import Host
+    from knobledger.hosts.reach import HostConfig
+    from knobledger.hosts.way import Way
 
 TARGET_FIRST = frozenset({"set", "unset", "edit", "blame", "diff", "backups"})
 """commands whose first word is a target"""
 ONE_HOST = frozenset({"revert", "restore", "apply"})
 """commands that find their host in the ledger: called ahead where there is only one"""
-_WITH_VALUE = ("-C", "--on-behalf-of")
+WITH_VALUE = ("-C", "--on-behalf-of")
 
-_begun: dict[tuple[Path, str], Host] = {}
+_begun: dict[tuple[Path, str], tuple[HostConfig, Way]] = {}
 
 
 def begin(argv: Sequence[str], env: Mapping[str, str]) -> None:
@@ -37,33 +39,43 @@ def begin(argv: Sequence[str], env: Mapping[str, str]) -> None:
     ):
         return
     from knobledger.finding import workspace_folder
-    from knobledger.hosts.config import Config
-    from knobledger.hosts.connect import connect as connect_host
+    from knobledger.hosts.connect import begin as begin_host
+    from knobledger.hosts.reach import guesses
 
     try:
         root = workspace_folder(directory, env)
-        config = Config.load(root)
-        if words[0] in ONE_HOST:
-            names = list(config.hosts) if len(config.hosts) == 1 else []
-        else:
-            names = [config.target(words[1]).host] if len(words) > 1 else []
-        for name in names:
-            _begun[root, name] = connect_host(config.hosts[name], root=root)
-    except KnobError:
-        return
+        known = guesses((root / "hosts.toml").read_text("utf-8"))
+    except (KnobError, OSError, ValueError):
+        return  # the command says it, with more words
+    if words[0] in ONE_HOST:
+        names = list(known) if len(known) == 1 else []
+    else:
+        host, _, service = words[1].partition(":")[0].partition("/") if len(words) > 1 else ("", "", "")
+        names = [host] if host in known and service in known[host][1] else []
+    for name in names:
+        config = known[name][0]
+        # A transport that is not known, or an ssh that is not there: the command says it, with more words.
+        with suppress(KnobError, AssertionError):
+            way = begin_host(config, root=root)
+            if way is not None:
+                _begun[root, name] = config, way
 
 
 def connect(config: HostConfig, root: Path) -> Host:
-    """The connection that was begun ahead, else a new one."""
+    """The connection that was begun ahead if it is the one that is wanted, else a new one."""
     from knobledger.hosts.connect import connect as connect_host
 
-    return _begun.pop((root, config.name), None) or connect_host(config, root=root)
+    guessed, way = _begun.pop((root, config.name), (None, None))
+    if way is not None and guessed != config:
+        way.stop()
+        way = None
+    return connect_host(config, root=root, begun=way)
 
 
 def drop() -> None:
     """Closes what was begun and never asked for."""
     while _begun:
-        _begun.popitem()[1].close()
+        _begun.popitem()[1][1].stop()
 
 
 def _words(argv: Sequence[str]) -> tuple[Path | None, list[str]]:
@@ -72,7 +84,7 @@ def _words(argv: Sequence[str]) -> tuple[Path | None, list[str]]:
     words: list[str] = []
     rest = iter(argv)
     for word in rest:
-        if word in _WITH_VALUE:
+        if word in WITH_VALUE:
             value = next(rest, "")
             directory = Path(value) if word == "-C" else directory
         elif word.startswith("-"):

@@ -5,6 +5,7 @@ A plan is made on the bytes that are on the host now. Nothing on the host is cha
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,6 +19,7 @@ from knobledger.events.entry import Event
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host, RemoteFile
 from knobledger.knobs import KnobEdit, Masker, Reading, Request, SyntaxCheck, changed_knobs, edit
+from knobledger.knobs.reading import prepare
 from knobledger.ledger.snapshots import Snapshots
 from knobledger.ledger.store import Ledger
 from knobledger.names import Digest, EventId, HostPath, digest_of
@@ -104,6 +106,8 @@ def look(desk: Desk, target: Target, host: Host) -> Seen:
 
     Drift and first contact are recorded as observed, never credited to the one who looks.
     """
+    # Its reader is loaded while the host is waited for, who takes as long.
+    threading.Thread(target=prepare, args=(target.dialect,), daemon=True).start()
     remote = host.read(target.path)
     reading = Reading.of(remote.content, target.dialect)
     desk.masker.content(reading)  # from here on it knows the file's secrets, wherever they turn up

@@ -16,7 +16,7 @@ from knobledger.hosts.host import Host
 from knobledger.knobs import Reading, changed_knobs
 from knobledger.ledger.finding import Finding
 from knobledger.moment import Resolved
-from knobledger.names import Digest, EventId, HostPath, TargetName, short
+from knobledger.names import Digest, EventId, HostPath, TargetName, short, steps_back
 from knobledger.plan import PlannedFile
 from knobledger.report.changes import (
     Blame,
@@ -284,8 +284,9 @@ def _version(desk: Desk, target: Target, host: HostOf, name: str) -> tuple[bytes
 
 
 def _change(desk: Desk, name: str) -> EventId:
-    if name.startswith("@") and set(name[1:]) <= {"-"} and len(name) <= len(desk.state.changes):
-        return desk.state.changes[-len(name)]
+    back = steps_back(name)
+    if back is not None and back < len(desk.state.changes):
+        return desk.state.changes[-1 - back]
     id_ = desk.ledger.resolve(name)
     about = id_ if id_ in desk.state.plans else getattr(desk.state.events[id_], "plan", id_)
     if about not in desk.state.plans:

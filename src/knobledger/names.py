@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import NewType
 
 Digest = NewType("Digest", str)
@@ -26,3 +27,11 @@ def digest_of(content: bytes) -> Digest:
 def short(id_: str) -> str:
     """The eight hex digits that people are shown."""
     return id_[:8]
+
+
+def steps_back(text: str) -> int | None:
+    """How many changes before the newest `@`, `@-1` or `@-` (the same), `@-2` or `@--` are; None: it is none of these."""
+    numbered = re.fullmatch(r"@-([0-9]{1,9})", text)
+    if numbered:
+        return int(numbered[1])
+    return len(text) - 1 if re.fullmatch(r"@-*", text) else None

@@ -15,16 +15,17 @@ from knobledger.drafting import Desk
 from knobledger.errors import KnobError, Unknown, Usage
 from knobledger.events.changes import Planned
 from knobledger.finding import workspace_folder
-from knobledger.hosts.config import Config, HostConfig, Target
+from knobledger.hosts.config import Config, Target
 from knobledger.hosts.connect import connect as connect_host
 from knobledger.hosts.host import Host
+from knobledger.hosts.reach import HostConfig
 from knobledger.hosts.readonly import ReadOnly
 from knobledger.knobs import Masker
 from knobledger.ledger.key import key
 from knobledger.ledger.snapshots import Snapshots
 from knobledger.ledger.store import Ledger
 from knobledger.moment import Resolved, parse
-from knobledger.names import EventId, short
+from knobledger.names import EventId, short, steps_back
 from knobledger.state import Plan, State
 from knobledger.syntax import complaint
 from knobledger.who import author, signing_key
@@ -174,15 +175,14 @@ class Opening:
         return found[0]
 
     def find_change(self, text: str) -> EventId:
-        """A change by `@`, `@-`, an id or a prefix of it, or the id of an event about it. Raises `Unknown`."""
+        """A change by `@`, `@-1` (or `@-`), an id or a prefix of it, or the id of an event about it. Raises `Unknown`."""
         changes = self.state.changes
-        if text.startswith("@") and set(text[1:]) <= {"-"}:
-            back = len(text)
-            if back > len(changes):
+        if (back := steps_back(text)) is not None:
+            if back >= len(changes):
                 raise Unknown(
                     f"there is no change {text!r}: the ledger has {len(changes)}", hint="see `knob log`"
                 )
-            return changes[-back]
+            return changes[-1 - back]
         plan = self.find_plan(text)
         if not plan.is_change:
             raise Unknown(

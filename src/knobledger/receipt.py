@@ -13,7 +13,7 @@ from knobledger.names import Digest, HostPath
 class Frozen(BaseModel):
     """A stored value. Unknown fields of a newer version are ignored, never an error."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class Manifest(Frozen):

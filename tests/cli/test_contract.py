@@ -12,7 +12,7 @@ import pytest
 from clilab import Lab
 
 from knobledger import errors
-from knobledger.cli.main import run
+from knobledger.cli.main import app, run
 
 KNOB = "SGLANG_SM120_MMA_TARGET_CTAS"
 PLAN = [
@@ -122,6 +122,11 @@ def test_looking(lab: Lab) -> None:
     assert lines[4]["change"] == restored["change"]
     assert [backup["state"] for backup in ask("backups", "gpu1/decode")["backups"]] == ["ok"] * 3
     assert ask("diff", "gpu1/decode", "@-", "live")["edits"][0]["after"] == "512"
+    changes = [change["change"] for change in since["changes"]]
+    for names, change in zip((("@-2", "@--"), ("@-1", "@-"), ("@", "@-0")), changes, strict=True):
+        assert {ask("show", name)["change"] for name in names} == {change}
+    assert ask("diff", "gpu1/decode", "@-1", "live") == ask("diff", "gpu1/decode", "@-", "live")
+    assert ask("show", "@-3", code=1)["error"]["message"] == "there is no change '@-3': the ledger has 3"
     assert ask("verify") == {"ok": True, "findings": [], "note": ask("verify")["note"]}
     assert ask("recover") == {"settled": [], "unsettled": []}
     assert ask("index", "--rebuild")["rebuilt"] is True
@@ -213,3 +218,21 @@ def test_one_plan_on_several_targets(lab: Lab) -> None:
     back = ask("revert", "@", "--go-ahead")
     assert [target["receipt"]["matches_backup"] for target in back["targets"]] == [True, True]
     assert ask("set", "gpu1/*", f"{KNOB}=256", "--go-ahead")["changed"] is False
+
+
+@pytest.mark.parametrize("line", ["--help", "-h set", "-C . --help", "-C . --on-behalf-of x -h revert"])
+def test_the_programs_help_names_every_command(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(line.split()) == 0
+    said = capsys.readouterr().out
+    names = [info.name for info in app.registered_commands]
+    assert {"set", "status", "init"} <= set(names)
+    assert [name for name in names if f"\n  {name} " not in said] == []
+
+
+@pytest.mark.parametrize("line", ["revet x", "-C . revet x", "--on-behalf-of set revet"])
+def test_a_mistyped_command_names_the_nearest(line: str) -> None:
+    assert "did you mean 'revert'" in ask(*line.split(), code=2)["error"]["message"].lower()
+
+
+def test_an_option_s_value_is_no_command(lab: Lab) -> None:
+    assert ask("--on-behalf-of", "set", "status", "--recorded")["targets"]

@@ -8,12 +8,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from rigs import DiskRig, MemoryRig, Rig, busybox_tools, local
+from rigs import Dialled, DiskRig, MemoryRig, Rig, busybox_tools, local
 
 import servers
 from knobledger.hosts.config import Config
 from knobledger.hosts.connect import connect
 from knobledger.hosts.host import Host
+from knobledger.hosts.reach import HostConfig
 
 pytest.register_assert_rewrite("conformance")
 
@@ -144,3 +145,17 @@ def with_fakes(shell: str, box: Path, tmp_path: Path, request: pytest.FixtureReq
     fakes = tmp_path / "fakes"
     fakes.mkdir()
     return DiskRig(shell, local(shell, tools, fakes=fakes), box), fakes
+
+
+@pytest.fixture
+def dialled() -> Iterator[Dialled]:
+    """Connects, and closes at the end."""
+    hosts: list[Host] = []
+
+    def dial(config: HostConfig) -> Host:
+        hosts.append(connect(config, root=Path("/")))
+        return hosts[-1]
+
+    yield dial
+    for host in hosts:
+        host.close()

@@ -6,18 +6,25 @@ import os
 import shutil
 import stat
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
+import servers
+from knobledger.hosts.config import Config
 from knobledger.hosts.host import Host, Transaction
 from knobledger.hosts.local import LocalHost
 from knobledger.hosts.memory import MemoryFile, MemoryHost
+from knobledger.hosts.reach import HostConfig
 from knobledger.names import HostPath, digest_of
 
 BACKUP_DIR = ".knobledger"
+PASSWD = HostPath("/etc/passwd")
+Dialled = Callable[[HostConfig], Host]
+"""connects, and closes at the end"""
 
 
 class Rig(Protocol):
@@ -130,6 +137,11 @@ class MemoryRig:
     def names(self) -> list[str]:
         names = (path.removeprefix("/srv/") for path in self.host.files)
         return sorted(name for name in names if not name.startswith(f"{BACKUP_DIR}/"))
+
+
+def config_of(server: servers.Sshd, **more: object) -> HostConfig:
+    """How to reach a server; `more` are keys of hosts.toml."""
+    return Config.parse(server.toml(**more), Path("/")).hosts["gpu1"]
 
 
 def transaction(host: Host, path: HostPath, content: bytes, **more: object) -> Transaction:

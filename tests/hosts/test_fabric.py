@@ -8,43 +8,20 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rigs import BACKUP_DIR, DiskRig, fake, transaction
+from rigs import BACKUP_DIR, PASSWD, Dialled, DiskRig, config_of, fake, transaction
 
 import servers
 from knobledger.demo.sshd import EmbeddedSshd
 from knobledger.errors import HostKeyChanged, StateUnknown, Unreachable
-from knobledger.hosts.config import Config, HostConfig
+from knobledger.hosts.carrier import Line
+from knobledger.hosts.config import Config
 from knobledger.hosts.connect import connect
 from knobledger.hosts.fabric import FabricHost
-from knobledger.hosts.host import Host
-from knobledger.names import HostPath, digest_of
-
-Dialled = Callable[[HostConfig], Host]
-
-
-@pytest.fixture
-def dialled() -> Iterator[Dialled]:
-    """Connects, and closes at the end."""
-    hosts: list[Host] = []
-
-    def dial(config: HostConfig) -> Host:
-        hosts.append(connect(config, root=Path("/")))
-        return hosts[-1]
-
-    yield dial
-    for host in hosts:
-        host.close()
-
-
-def config_of(server: servers.Sshd, **more: object) -> HostConfig:
-    return Config.parse(server.toml(**more), Path("/")).hosts["gpu1"]
-
-
-PASSWD = HostPath("/etc/passwd")
+from knobledger.names import digest_of
 
 
 def test_an_unknown_host_key_makes_no_connection(
@@ -132,7 +109,8 @@ def test_a_connection_that_died_between_calls_is_made_anew(server: servers.Sshd,
     host = dialled(config_of(server))
     assert host.read(PASSWD).content
     assert isinstance(host, FabricHost)
-    host._transport().close()
+    assert isinstance(host._way, Line)
+    host._way._carrier._process.kill()
     assert host.read(PASSWD).content
     host.close()
     host.close()

@@ -9,23 +9,20 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import rigs
+from rigs import PASSWD, Dialled
 
 import servers
 from knobledger.errors import HostKeyChanged, StateUnknown, Unreachable
-from knobledger.hosts.config import Config, HostConfig
-from knobledger.hosts.connect import connect
-from knobledger.hosts.openssh import OpenSshHost
-from knobledger.names import HostPath
+from knobledger.hosts.config import Config
+from knobledger.hosts.reach import HostConfig
 
-pytestmark = pytest.mark.tool("sshd", "ssh", "ssh-keygen")
-
-PASSWD = HostPath("/etc/passwd")
-Dialled = Callable[[HostConfig], OpenSshHost]
+pytestmark = [pytest.mark.tool("sshd", "ssh", "ssh-keygen"), pytest.mark.usefixtures("left")]
 
 
 @pytest.fixture
@@ -44,25 +41,15 @@ def sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def dialled(sockets: Path) -> Iterator[Dialled]:
-    """Connects; closes at the end, and then nothing may be left."""
-    hosts: list[OpenSshHost] = []
-
-    def dial(config: HostConfig) -> OpenSshHost:
-        host = connect(config, root=Path("/"))
-        assert isinstance(host, OpenSshHost)
-        hosts.append(host)
-        return host
-
-    yield dial
-    for host in hosts:
-        host.close()
+def left(sockets: Path) -> Iterator[None]:
+    """At the end, when `dialled` has closed what it connected, nothing may be left."""
+    yield
     assert list(sockets.iterdir()) == []
     assert processes(sockets) == []
 
 
 def config_of(server: servers.Sshd, **more: object) -> HostConfig:
-    return Config.parse(server.toml(transport="openssh", **more), Path("/")).hosts["gpu1"]
+    return rigs.config_of(server, transport="openssh", **more)
 
 
 def processes(folder: Path) -> list[int]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from knobledger.cli.session import session
+from knobledger.cli.shared import Shared, Why, planning
 from knobledger.errors import NotApproved, Refused, Usage
 
 if TYPE_CHECKING:
@@ -24,35 +25,10 @@ Target = Annotated[
 Change = Annotated[
     str,
     typer.Argument(
-        metavar="CHANGE", help="An id or a prefix of it; @ is the newest change, @- the one before."
+        metavar="CHANGE", help="An id or a prefix of it; @ is the newest change, @-1 the one before."
     ),
 ]
 PlanId = Annotated[str, typer.Argument(metavar="PLAN", help="A plan's id, or a prefix of it.")]
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, kept in the ledger.")]
-For = Annotated[
-    list[str] | None,
-    typer.Option("--for", metavar="HYPOTHESIS", help="The hypothesis it is made under; may repeat."),
-]
-Purpose = Annotated[
-    Literal["perf", "fix", "mitigation", "other"], typer.Option("--kind", help="What the change is for.")
-]
-Label = Annotated[
-    str, typer.Option("--label", metavar="WORD", help="A word for the backup's name: FILE.WORD.bak.")
-]
-InPlace = Annotated[
-    bool,
-    typer.Option("--in-place", help="Write into the file where a rename can't work (bind mount, hard link)."),
-]
-ConfirmWithin = Annotated[
-    str,
-    typer.Option(
-        "--confirm-within",
-        metavar="DURATION",
-        help="The host takes the change back by itself unless `knob confirm` comes in time: 10m, 90s.",
-    ),
-]
-PlanOnly = Annotated[bool, typer.Option("--plan", help="Only plan; nothing on the host is changed.")]
-GoAhead = Annotated[bool, typer.Option("--go-ahead", help="This is the go-ahead: apply without asking.")]
 Add = Annotated[bool, typer.Option("--add", help="Put the knob in where the file does not have it.")]
 Line = Annotated[
     int | None, typer.Option("--line", metavar="N", help="The occurrence on this line is meant.")
@@ -69,9 +45,10 @@ def register(app: typer.Typer) -> None:
     """Adds the commands in the order of the help."""
     app.command("set")(set_)
     for command in (unset, edit, revert, restore, plans, approve, reject, apply):
-        app.command()(command)
+        app.command(command.__name__)(command)
 
 
+@planning
 def set_(
     target: Target,
     assignments: Annotated[
@@ -88,26 +65,19 @@ def set_(
     add: Add = False,
     line: Line = None,
     force: Force = False,
-    why: Why = "",
-    hypotheses: For = None,
-    kind: Purpose = "other",
-    label: Label = "",
-    in_place: InPlace = False,
-    confirm_within: ConfirmWithin = "",
-    plan: PlanOnly = False,
-    go_ahead: GoAhead = False,
+    *,
+    shared: Shared,
 ) -> int:
     """Give knobs of a target new values."""
     requests = [assignment(text) for text in (*(assignments or ()), *(sets or ()))] + [
         removal(text) for text in unsets or ()
     ]
-    options = _options(
-        why, hypotheses, kind, label, in_place, confirm_within, add=add, line=line, force=force
-    )
+    options = _options(shared, add=add, line=line, force=force)
     with session.workspace() as workspace:
-        return _carry_out(workspace, workspace.set([target], requests, options), plan, go_ahead)
+        return _carry_out(workspace, workspace.set([target], requests, options), shared)
 
 
+@planning
 def unset(
     target: Target,
     names: Annotated[
@@ -119,59 +89,44 @@ def unset(
     ] = None,
     line: Line = None,
     force: Force = False,
-    why: Why = "",
-    hypotheses: For = None,
-    kind: Purpose = "other",
-    label: Label = "",
-    in_place: InPlace = False,
-    confirm_within: ConfirmWithin = "",
-    plan: PlanOnly = False,
-    go_ahead: GoAhead = False,
+    *,
+    shared: Shared,
 ) -> int:
     """Take knobs of a target out."""
     requests = [removal(text) for text in (*(names or ()), *(unsets or ()))]
-    options = _options(why, hypotheses, kind, label, in_place, confirm_within, line=line, force=force)
+    options = _options(shared, line=line, force=force)
     with session.workspace() as workspace:
-        return _carry_out(workspace, workspace.set([target], requests, options), plan, go_ahead)
+        return _carry_out(workspace, workspace.set([target], requests, options), shared)
 
 
+@planning
 def edit(
     target: Target,
-    why: Why = "",
-    hypotheses: For = None,
-    kind: Purpose = "other",
-    label: Label = "",
-    in_place: InPlace = False,
-    confirm_within: ConfirmWithin = "",
-    plan: PlanOnly = False,
-    go_ahead: GoAhead = False,
+    *,
+    shared: Shared,
 ) -> int:
     """Open a copy of a target in $EDITOR, and plan what was made of it."""
-    options = _options(why, hypotheses, kind, label, in_place, confirm_within)
+    options = _options(shared)
     with session.workspace() as workspace:
-        return _carry_out(workspace, workspace.edit(target, _editor, options), plan, go_ahead)
+        return _carry_out(workspace, workspace.edit(target, _editor, options), shared)
 
 
+@planning
 def revert(
     change: Change,
     exact: Annotated[
         bool, typer.Option("--exact", help="Bring the whole backup back, dropping later edits.")
     ] = False,
-    why: Why = "",
-    hypotheses: For = None,
-    kind: Purpose = "other",
-    label: Label = "",
-    in_place: InPlace = False,
-    confirm_within: ConfirmWithin = "",
-    plan: PlanOnly = False,
-    go_ahead: GoAhead = False,
+    *,
+    shared: Shared,
 ) -> int:
     """Undo one change, keeping all later ones."""
-    options = _options(why, hypotheses, kind, label, in_place, confirm_within, exact=exact)
+    options = _options(shared, exact=exact)
     with session.workspace() as workspace:
-        return _carry_out(workspace, workspace.revert(change, options), plan, go_ahead)
+        return _carry_out(workspace, workspace.revert(change, options), shared)
 
 
+@planning
 def restore(
     change: Annotated[
         str,
@@ -182,19 +137,13 @@ def restore(
     exact: Annotated[
         bool, typer.Option("--exact", help="Bring the whole backup back, dropping later edits.")
     ] = False,
-    why: Why = "",
-    hypotheses: For = None,
-    kind: Purpose = "other",
-    label: Label = "",
-    in_place: InPlace = False,
-    confirm_within: ConfirmWithin = "",
-    plan: PlanOnly = False,
-    go_ahead: GoAhead = False,
+    *,
+    shared: Shared,
 ) -> int:
     """Undo a revert: bring back what it took away, with a proof."""
-    options = _options(why, hypotheses, kind, label, in_place, confirm_within, exact=exact)
+    options = _options(shared, exact=exact)
     with session.workspace() as workspace:
-        return _carry_out(workspace, workspace.restore(change, options), plan, go_ahead)
+        return _carry_out(workspace, workspace.restore(change, options), shared)
 
 
 def plans() -> int:
@@ -266,12 +215,7 @@ def _name(name: str) -> str:
 
 
 def _options(
-    why: str,
-    hypotheses: list[str] | None,
-    kind: Literal["perf", "fix", "mitigation", "other"],
-    label: str,
-    in_place: bool,
-    confirm_within: str,
+    shared: Shared,
     *,
     add: bool = False,
     line: int | None = None,
@@ -280,21 +224,22 @@ def _options(
 ) -> Options:
     from knobledger.drafting import Options
 
-    if label and not _LABEL.fullmatch(label):
+    if shared.label and not _LABEL.fullmatch(shared.label):
         raise Usage(
-            f"label {label!r} can't be part of a file's name", hint="letters, digits, `_`, `.`, `+`, `-`"
+            f"label {shared.label!r} can't be part of a file's name",
+            hint="letters, digits, `_`, `.`, `+`, `-`",
         )
     return Options(
         add=add,
         line=line,
         force=force,
-        in_place=in_place,
+        in_place=shared.in_place,
         exact=exact,
-        why=why,
-        hypotheses=tuple(hypotheses or ()),
-        purpose=kind,
-        label=label,
-        confirm_within_s=_window(confirm_within),
+        why=shared.why,
+        hypotheses=tuple(shared.hypotheses or ()),
+        purpose=shared.kind,
+        label=shared.label,
+        confirm_within_s=_window(shared.confirm_within),
     )
 
 
@@ -313,15 +258,13 @@ def _window(text: str) -> int:
     return seconds
 
 
-def _carry_out(
-    workspace: Workspace, report: PlanReport | NothingToDo, plan_only: bool, go_ahead: bool
-) -> int:
+def _carry_out(workspace: Workspace, report: PlanReport | NothingToDo, shared: Shared) -> int:
     from knobledger.report.plans import NothingToDo
 
-    if isinstance(report, NothingToDo) or plan_only:
+    if isinstance(report, NothingToDo) or shared.plan:
         return session.show(report)
     name = report.id[:8]
-    if go_ahead:
+    if shared.go_ahead:
         source = "flag"
     elif session.can_ask:
         session.preview(report)

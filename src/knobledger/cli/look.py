@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from knobledger.cli.change import Add, Force, GoAhead, Line, assignment, removal
+from knobledger.cli.change import Add, Force, Line, assignment, removal
 from knobledger.cli.session import session
+from knobledger.cli.shared import GoAhead
 from knobledger.errors import NotApproved, Usage
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ Until = Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Befo
 def register(app: typer.Typer) -> None:
     """Adds the commands in the order of the help."""
     for command in (status, since, log, show, blame, diff, backups, scan):
-        app.command()(command)
+        app.command(command.__name__)(command)
 
 
 def status(
@@ -96,7 +97,10 @@ def log(
 
 def show(
     entry: Annotated[
-        str, typer.Argument(metavar="ID", help="A plan, a change (@ is the newest), or any entry.")
+        str,
+        typer.Argument(
+            metavar="ID", help="A plan, a change (@ is the newest, @-1 the one before), or any entry."
+        ),
     ],
 ) -> int:
     """Show one plan, change or entry in full."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import sys
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from knobledger.ahead import WITH_VALUE
 from knobledger.cli import change, confirm, look, signers, upkeep
 from knobledger.cli.session import session
 from knobledger.errors import Bug, Interrupted, KnobError, Usage
@@ -63,6 +65,23 @@ def begin(
     session.on_behalf_of = on_behalf_of
 
 
+def _narrowed(argv: list[str]) -> typer.Typer:
+    """The app with nothing but the command that is asked for: typer builds the parameters of all that it has.
+
+    The whole app where its own help or a complaint about its commands may be called for.
+    """
+    rest = iter(argv)
+    for word in rest:
+        if word in WITH_VALUE:
+            next(rest, None)
+            continue
+        only = copy.copy(app)
+        only.registered_commands = [info for info in app.registered_commands if info.name == word]
+        only.registered_groups = [info for info in app.registered_groups if info.name == word]
+        return only if only.registered_commands or only.registered_groups else app
+    return app
+
+
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 """click's own root of usage errors, which typer carries inside and does not name"""
 
@@ -72,7 +91,7 @@ def run(argv: list[str]) -> int:
     argv = _take_json(argv)
     session.masker = None
     try:
-        result = app(argv, prog_name="knob", standalone_mode=False)
+        result = _narrowed(argv)(argv, prog_name="knob", standalone_mode=False)
     except KnobError as error:
         return _report(error)
     except (KeyboardInterrupt, typer.Abort):

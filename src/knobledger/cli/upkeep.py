@@ -14,7 +14,7 @@ from knobledger.errors import Usage
 def register(app: typer.Typer) -> None:
     """Adds the commands in the order of the help."""
     for command in (init, demo, verify, recover, index, note):
-        app.command()(command)
+        app.command(command.__name__)(command)
 
 
 def init(

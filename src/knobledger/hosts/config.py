@@ -10,13 +10,14 @@ import fnmatch
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from knobledger.errors import BadConfig, Unknown
 from knobledger.hosts.mistakes import FILE_NAME, bad, nearest, problem, syntax_error
+from knobledger.hosts.reach import KEYS, HostConfig
 from knobledger.hosts.sections import (
     ApprovalPolicy,
     GroupSection,
@@ -24,7 +25,6 @@ from knobledger.hosts.sections import (
     HostsFile,
     SecretsSection,
     ServiceSection,
-    TransportName,
     WorkspaceSection,
 )
 from knobledger.knobs.occurrence import Dialect
@@ -33,31 +33,6 @@ from knobledger.names import HostPath, TargetName
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _POLICIES: tuple[ApprovalPolicy, ...] = ("confirm", "signed", "two-person")
 """from the weakest to the strictest"""
-
-
-@dataclass(frozen=True, slots=True)
-class HostConfig:
-    """How to reach one host; `connect` resolves its paths against the workspace."""
-
-    name: str
-    address: str
-    port: int | None
-    user: str | None
-    identity_file: Path | None
-    known_hosts: Path | None
-    host_keys: str
-    """`strict`, or `accept-new`: a host seen for the first time is believed and written to known_hosts"""
-    ssh_config: Path | None
-    transport: TransportName
-    sudo: bool
-    connect_timeout_s: float
-    command_timeout_s: float
-
-    def under(self, root: Path) -> HostConfig:
-        """The same with its paths resolved against the workspace."""
-        files = (self.identity_file, self.known_hosts, self.ssh_config)
-        identity, known, ssh = (None if file is None else root / file for file in files)
-        return replace(self, identity_file=identity, known_hosts=known, ssh_config=ssh)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,20 +151,7 @@ class Config:
         section = self.file.hosts.get(name)
         if section is None:
             raise _unknown("host", name, self.file.hosts)
-        return HostConfig(
-            name=name,
-            address=section.address or name,
-            port=section.port,
-            user=section.user,
-            identity_file=_expanded(section.identity_file),
-            known_hosts=_expanded(section.known_hosts),
-            host_keys=section.host_keys,
-            ssh_config=_expanded(section.ssh_config),
-            transport=section.transport,
-            sudo=section.sudo,
-            connect_timeout_s=section.connect_timeout,
-            command_timeout_s=section.command_timeout,
-        )
+        return HostConfig.of(name, {key: getattr(section, key) for key in KEYS})
 
     def service(self, name: str) -> Service:
         """A service by `HOST/SERVICE`. Raises `Unknown`."""

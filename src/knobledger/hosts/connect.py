@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
-from knobledger.hosts.config import HostConfig
-from knobledger.hosts.host import Host
+from knobledger.hosts.reach import HostConfig
+from knobledger.hosts.way import Way
+
+if TYPE_CHECKING:
+    from knobledger.hosts.host import Host
 
 
-def connect(config: HostConfig, *, root: Path) -> Host:
+def begin(config: HostConfig, *, root: Path) -> Way | None:
+    """Begins to connect, by what is cheap to import; `connect` takes it over. None: there is nothing to begin.
+
+    Raises `Unreachable` for what is missing on this machine.
+    """
+    match config.transport:
+        case "fabric":
+            from knobledger.hosts.carrier import Line
+
+            return Line(config.under(root))
+        case "openssh":
+            from knobledger.hosts.master import Master
+
+            return Master(config.under(root))
+        case "local":
+            return None
+        case _:
+            assert_never(config.transport)
+
+
+def connect(config: HostConfig, *, root: Path, begun: Way | None = None) -> Host:
     """A host by its transport; relative paths are relative to `root`, the workspace.
 
     Returns at once: connecting goes on in the background, the first use waits for it, and raises what went
-    wrong with it.
+    wrong with it. `begun` is what `begin` has begun for the same configuration.
     """
     match config.transport:
         case "fabric":
             from knobledger.hosts.fabric import FabricHost
 
-            return FabricHost(config.under(root))
+            return FabricHost(config.under(root), begun)
         case "local":
             from knobledger.hosts.local import LocalHost
 
@@ -27,6 +50,6 @@ def connect(config: HostConfig, *, root: Path) -> Host:
         case "openssh":
             from knobledger.hosts.openssh import OpenSshHost
 
-            return OpenSshHost(config.under(root))
+            return OpenSshHost(config.under(root), begun)
         case _:
             assert_never(config.transport)

@@ -34,6 +34,11 @@ _CHUNK = 65536
 class Declined(Exception):
     """The master, or the host, does not open this session or stream; the connection is as good as before."""
 
+    def __init__(self, reason: str, *, refused: bool = False) -> None:
+        super().__init__(reason)
+        self.refused = refused
+        """it is the stream's far end that said no"""
+
 
 class Session:
     """A command on the host, started, with nothing on its stdin yet. Leaving the `with` lets it go."""

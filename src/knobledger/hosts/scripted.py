@@ -6,7 +6,7 @@ import socket
 import time
 from abc import ABC, abstractmethod
 
-from knobledger.errors import Refused, StateUnknown, Unreachable
+from knobledger.errors import Refused, StateUnknown
 from knobledger.hosts import answers, wire
 from knobledger.hosts.host import BackupFile, Completed, RemoteFile, Transaction
 from knobledger.names import HostPath
@@ -150,8 +150,3 @@ class ScriptedHost(ABC):
             answers.refuse(reply, asked, transaction)
         # Taken at the script's start: off by one way of the round trip, and by the time to start a shell.
         return reply, float(reply.text("clock") or begun) - begun
-
-
-def unreachable(host: str, reason: object, hint: str = "") -> Unreachable:
-    """No connection to `host`, and why."""
-    return Unreachable(f"no connection to {host!r}: {reason}", hint=hint, host=host)

@@ -5,34 +5,16 @@ Durations are written `"10s"`, `"5m"`, `"1h30m"`, `"500ms"` or as a number of se
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from knobledger.hosts.reach import HostKeys, TransportName, seconds
 from knobledger.knobs.occurrence import Dialect
 
 ApprovalPolicy = Literal["confirm", "signed", "two-person"]
-TransportName = Literal["fabric", "openssh", "local"]
-
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-
-
-def seconds(value: object) -> float:
-    """A duration in seconds. Raises `ValueError` that says how durations are written."""
-    match value:
-        case bool():
-            pass
-        case int() | float() if math.isfinite(value) and value >= 0:
-            return float(value)
-        case str():
-            text = value.replace(" ", "")
-            if text and not _DURATION.sub("", text):
-                return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
-    raise ValueError(f"{value!r} is no duration; write it like '10s', '5m' or '1h30m'")
 
 
 def _absolute(value: object) -> object:
@@ -212,7 +194,7 @@ class HostSection(Section):
     user: NonEmpty | None = None
     identity_file: NonEmpty | None = None
     known_hosts: NonEmpty | None = None
-    host_keys: Literal["strict", "accept-new"] = "strict"
+    host_keys: HostKeys = "strict"
     ssh_config: NonEmpty | None = None
     """read instead of ~/.ssh/config and /etc/ssh/ssh_config"""
     transport: TransportName = "fabric"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from knobledger.errors import HostKeyChanged, Unreachable
-from knobledger.hosts.config import HostConfig
-from knobledger.hosts.scripted import unreachable
+from knobledger.hosts.reach import HostConfig, unreachable
 
 _CHATTER = re.compile(
     r"debug\d: |OpenSSH_|Authenticated to |Warning: Permanently added |Connection closed by UNKNOWN "

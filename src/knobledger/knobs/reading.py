@@ -118,6 +118,14 @@ def dialect_of(path: str, content: bytes) -> Dialect:
     return Dialect.BASH
 
 
+def prepare(dialect: Dialect) -> None:
+    """Loads what reading and editing such a file will want; for a moment in which nothing else can be done."""
+    if dialect in (Dialect.BASH, Dialect.SH):
+        import knobledger.knobs.editing
+        import knobledger.knobs.shell.read
+        import knobledger.knobs.witness  # noqa: F401
+
+
 def _shell(content: bytes, dialect: Dialect, sources: Mapping[str, bytes], launch: int | None) -> Reading:
     # Imported here: the parser is only loaded where a shell file is really read.
     from knobledger.knobs.shell.read import read_shell

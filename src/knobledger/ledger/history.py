@@ -8,8 +8,8 @@ uncommitted, go into the next command's commit, and the note says so.
 from __future__ import annotations
 
 import json
+import os
 import re
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from knobledger.errors import KnobError
 from knobledger.event import id_of
 from knobledger.ledger.days import Day, Stamp, ids_in, stamps
 from knobledger.ledger.objects import Tree
-from knobledger.ledger.repository import GitFailed, NoRepository, Repository, git_runner
+from knobledger.ledger.repository import GitFailed, NoRepository, Repository, run
 from knobledger.ledger.writing import private_folder, write_once, write_over
 from knobledger.names import EventId
 
@@ -39,16 +39,6 @@ class Committed:
     """the new commit; None: none was made"""
     note: str
     """empty, or a sentence for the command's footer"""
-
-
-def prepare() -> None:
-    """Imports GitPython in the background, while something else is waited for: a commit is to follow."""
-
-    def work() -> None:
-        with suppress(NoRepository):
-            git_runner()
-
-    threading.Thread(target=work, name="import git", daemon=True).start()
 
 
 def commit(root: Path, ids: Sequence[EventId], message: str, *, lock_wait_s: float = 2.0) -> Committed:
@@ -146,17 +136,14 @@ def _author(repository: Repository, content: bytes) -> str:
 
 def _git_user(repository: Repository) -> tuple[str, str]:
     """git's user.name and user.email, without what would break a commit's header; may be empty."""
-    from git import Repo
-    from git.exc import GitError
-
-    try:
-        with Repo(repository.git.working_dir, search_parent_directories=True) as repo:
-            config = repo.config_reader()
-            values = (str(config.get_value("user", key, "")) for key in ("name", "email"))
-            name, mail = (re.sub(r"[<>\n\0]", "", value).strip() for value in values)
-            return name, mail
-    except (GitError, OSError, ValueError):
-        return "", ""
+    with suppress(GitFailed):
+        said = os.fsdecode(run(repository.folder, "config", "-z", "--get-regexp", r"^user\.(name|email)$"))
+        values = dict(item.partition("\n")[::2] for item in said.split("\0"))
+        name, mail = (
+            re.sub(r"[<>\n\0]", "", values.get(f"user.{key}", "")).strip() for key in ("name", "email")
+        )
+        return name, mail
+    return "", ""
 
 
 def _once(root: Path, sentence: str) -> str:

@@ -1,4 +1,4 @@
-"""A git repository, reached through GitPython's command runner and plumbing commands only.
+"""A git repository, reached through plumbing commands only.
 
 A commit is made from the old head's trees, so neither the index nor the working tree takes part in
 it, no hook runs, nothing asks for a signature, and the cost hardly grows with the number of files.
@@ -11,18 +11,14 @@ import hashlib
 import os
 import shutil
 import socket
-import tempfile
+import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from knobledger.ledger.objects import Objects, Tree
-
-if TYPE_CHECKING:
-    from git.cmd import Git
 
 _STALE_LOCK_S = 5.0
 """A lock of ours is held for some 20 ms; one of this age whose process is gone was left by a crash."""
@@ -40,7 +36,8 @@ class NoRepository(GitFailed):
 class Repository:
     """One look at the repository around a folder."""
 
-    git: Git
+    folder: Path
+    """inside the working tree"""
     git_dir: Path
     """of this working tree; linked worktrees have their own, with their own HEAD and index"""
     prefix: str
@@ -54,12 +51,11 @@ class Repository:
     @classmethod
     def around(cls, folder: Path) -> Repository:
         """The repository whose working tree holds `folder`. Raises `NoRepository`, `GitFailed`."""
-        git = git_runner()(folder)
         asked = ("--is-inside-work-tree", "--absolute-git-dir", "--show-object-format")
         places = ("--git-path", "objects", "--show-prefix")
         try:
             out = run(
-                git, "rev-parse", "--revs-only", *asked, *places, "HEAD", "--symbolic-full-name", "HEAD"
+                folder, "rev-parse", "--revs-only", *asked, *places, "HEAD", "--symbolic-full-name", "HEAD"
             )
         except GitFailed as e:
             if "not a git repository" in str(e):
@@ -76,8 +72,8 @@ class Repository:
             case [commit, name]:
                 at, branch = commit, name
             case _:
-                branch = os.fsdecode(run(git, "symbolic-ref", "HEAD")).strip()
-        return cls(git, Path(git_dir), prefix, Objects(folder / objects, hash_name), at, branch)
+                branch = os.fsdecode(run(folder, "symbolic-ref", "HEAD")).strip()
+        return cls(folder, Path(git_dir), prefix, Objects(folder / objects, hash_name), at, branch)
 
     def busy(self) -> str:
         """What is under way here that may move HEAD back later; empty if nothing is."""
@@ -101,7 +97,7 @@ class Repository:
         if any("\n" in folder for folder in asked):
             raise GitFailed("a folder's name has a line break in it")
         lines = "".join(f"{self.head}:{folder}\n" for folder in asked)
-        out = run(self.git, "cat-file", "--batch", stdin=os.fsencode(lines))
+        out = run(self.folder, "cat-file", "--batch", stdin=os.fsencode(lines))
         found: dict[str, Tree] = {}
         at = 0
         for folder in asked:
@@ -123,7 +119,7 @@ class Repository:
         if self.head == commit:
             return True
         with suppress(GitFailed):
-            run(self.git, "merge-base", "--is-ancestor", commit, self.head)
+            run(self.folder, "merge-base", "--is-ancestor", commit, self.head)
             return True
         return False
 
@@ -158,7 +154,7 @@ class Repository:
         assert self.branch is not None
         before = self.head or "0" * self._digits
         reason = f"commit: {message.splitlines()[0] if message else ''}"
-        run(self.git, "update-ref", "-m", reason, self.branch, commit, before)
+        run(self.folder, "update-ref", "-m", reason, self.branch, commit, before)
 
     @contextmanager
     def index_with(self, entries: Mapping[str, str], *, wait_s: float) -> Iterator[None]:
@@ -178,7 +174,7 @@ class Repository:
                     shutil.copy2(index, old)
                 lines = (f"100644 {blob} 0\t{path}\0" for path, blob in entries.items())
                 run(
-                    self.git,
+                    self.folder,
                     *("update-index", "-z", "--index-info"),
                     stdin=os.fsencode("".join(lines)),
                     env={"GIT_INDEX_FILE": str(made)},
@@ -247,42 +243,29 @@ class Repository:
         return hashlib.new(self.objects.hash_name).digest_size * 2
 
 
-def git_runner() -> type[Git]:
-    """GitPython's command runner; importing it takes 0.1 s. Raises `NoRepository` where there is no git."""
-    # GitPython looks for git when it is imported, and must not complain where there is none
-    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+def run(folder: Path, *argv: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
+    """The stdout of one git command in a folder, without hooks. Raises `GitFailed`, `NoRepository` without git.
+
+    Not by GitPython: importing it takes longer than the whole commit.
+    """
+    # What git says is read here, so it must be said in English.
+    said_in = {"LC_ALL": "C", "LANGUAGE": "C", "GIT_TERMINAL_PROMPT": "0"}
     try:
-        from git.cmd import Git
-    except ImportError as e:
+        done = subprocess.run(
+            ["git", "-C", os.fspath(folder), "-c", f"core.hooksPath={os.devnull}", *argv],
+            input=stdin,
+            capture_output=True,
+            check=False,
+            env={**os.environ, **said_in, **(env or {})},
+        )
+    except FileNotFoundError as e:
         raise NoRepository("git is not installed") from e
-    return Git
-
-
-def run(git: Git, *argv: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
-    """The stdout of one git command, without hooks. Raises `GitFailed`, `NoRepository` without git."""
-    from git.exc import GitCommandNotFound
-
-    with tempfile.TemporaryFile() as source:
-        source.write(stdin)
-        source.seek(0)
-        try:
-            status, out, err = git.execute(
-                ["git", "-c", f"core.hooksPath={os.devnull}", *argv],
-                istream=source,
-                with_extended_output=True,
-                with_exceptions=False,
-                stdout_as_string=False,
-                strip_newline_in_stdout=False,
-                env={"GIT_TERMINAL_PROMPT": "0", **(env or {})},
-            )
-        except GitCommandNotFound as e:
-            raise NoRepository("git is not installed") from e
-        except OSError as e:
-            raise GitFailed(f"git can't be run: {_reason(e)}") from e
-    if status != 0:
-        said = err.strip().splitlines()
-        raise GitFailed(said[0] if said else f"git {argv[0]} ended with status {status}")
-    return bytes(out)
+    except OSError as e:
+        raise GitFailed(f"git can't be run: {_reason(e)}") from e
+    if done.returncode != 0:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise GitFailed(said[0] if said else f"git {argv[0]} ended with status {done.returncode}")
+    return done.stdout
 
 
 def _reason(e: OSError) -> str:

@@ -45,7 +45,7 @@ def git_findings(root: Path, places: Collection[str]) -> Iterator[Finding]:
 def _against_tree(repository: Repository, events: Path, places: Collection[str]) -> Iterator[Finding]:
     """Events in HEAD's tree that the working tree lacks, or holds with other bytes."""
     top = f"{repository.prefix}events/"
-    listed = run(repository.git, "ls-tree", "-r", "-z", "--full-tree", "HEAD", "--", top)
+    listed = run(repository.folder, "ls-tree", "-r", "-z", "--full-tree", "HEAD", "--", top)
     for line in listed.split(b"\0")[:-1]:
         meta, name = line.split(b"\t", 1)
         path = os.fsdecode(name)
@@ -69,7 +69,7 @@ def _against_past(repository: Repository) -> Iterator[Finding]:
     """Event files that some commit deleted or changed. A merge counts against each of its parents."""
     top = f"{repository.prefix}events/"
     out = run(
-        repository.git,
+        repository.folder,
         *("log", "-m", "-z", "--no-renames", "--no-ext-diff", "--diff-filter=DMT", "--name-status"),
         *("--format=%x01%H", "HEAD", "--", f":(top,literal){top}"),
     )

@@ -170,10 +170,7 @@ class Changing(Opening):
     def _apply_to(
         self, plan: Plan, file: PlannedFile, target: Target, differences: dict[TargetName, tuple[str, ...]]
     ) -> None:
-        from knobledger.ledger.history import prepare
-
         host = self.host(target.host)
-        prepare()
         attempt(self.desk, plan, target, host, lambda: self.host(target.host, fresh=True))
         if file.backup and not file.clean:
             from knobledger import looking

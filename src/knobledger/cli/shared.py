@@ -1,0 +1,67 @@
+"""The options that every command has which makes a plan: written once, added to each of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import Annotated, Any, Literal, get_type_hints
+
+import typer
+
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, kept in the ledger.")]
+GoAhead = Annotated[bool, typer.Option("--go-ahead", help="This is the go-ahead: apply without asking.")]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Why a plan is made, how, and what happens to it next."""
+
+    why: Why = ""
+    hypotheses: Annotated[
+        list[str] | None,
+        typer.Option("--for", metavar="HYPOTHESIS", help="The hypothesis it is made under; may repeat."),
+    ] = None
+    kind: Annotated[
+        Literal["perf", "fix", "mitigation", "other"], typer.Option("--kind", help="What the change is for.")
+    ] = "other"
+    label: Annotated[
+        str, typer.Option("--label", metavar="WORD", help="A word for the backup's name: FILE.WORD.bak.")
+    ] = ""
+    in_place: Annotated[
+        bool,
+        typer.Option(
+            "--in-place", help="Write into the file where a rename can't work (bind mount, hard link)."
+        ),
+    ] = False
+    confirm_within: Annotated[
+        str,
+        typer.Option(
+            "--confirm-within",
+            metavar="DURATION",
+            help="The host takes the change back by itself unless `knob confirm` comes in time: 10m, 90s.",
+        ),
+    ] = ""
+    plan: Annotated[bool, typer.Option("--plan", help="Only plan; nothing on the host is changed.")] = False
+    go_ahead: GoAhead = False
+
+
+def planning(command: Callable[..., int]) -> Callable[..., int]:
+    """The command with the options of `Shared` in place of its last parameter, `shared`."""
+    names = [field.name for field in fields(Shared)]
+
+    @wraps(command)
+    def with_options(**values: Any) -> int:
+        shared = Shared(**{name: values.pop(name) for name in names})
+        return command(**values, shared=shared)
+
+    # What typer looks at: the signature, with its annotations evaluated.
+    own = inspect.signature(command)
+    hints = get_type_hints(command, include_extras=True) | get_type_hints(Shared, include_extras=True)
+    del hints["shared"]
+    both = own.parameters | inspect.signature(Shared).parameters
+    parameters = [both[name].replace(annotation=hints[name]) for name in both if name != "shared"]
+    with_options.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    with_options.__annotations__ = hints
+    return with_options

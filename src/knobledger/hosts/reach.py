@@ -1,0 +1,111 @@
+"""How to reach a host. Cheap to import: connecting ahead needs it before `hosts.toml` is checked by pydantic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from knobledger.errors import Unreachable, Usage
+
+TransportName = Literal["fabric", "openssh", "local"]
+HostKeys = Literal["strict", "accept-new"]
+
+
+@dataclass(frozen=True)
+class HostConfig:
+    """How to reach one host; `connect` resolves its paths against the workspace."""
+
+    name: str
+    address: str
+    port: int | None = None
+    user: str | None = None
+    identity_file: Path | None = None
+    known_hosts: Path | None = None
+    host_keys: HostKeys = "strict"
+    """`strict`, or `accept-new`: a host seen for the first time is believed and written to known_hosts"""
+    ssh_config: Path | None = None
+    transport: TransportName = "fabric"
+    sudo: bool = False
+    connect_timeout_s: float = 10.0
+    command_timeout_s: float = 120.0
+
+    @classmethod
+    def of(cls, name: str, table: Mapping[str, Any]) -> Self:
+        """From the keys of `[hosts.NAME]`; those that are None or not there have their defaults."""
+        values = {key: value for key, value in table.items() if value is not None}
+        for key in ("identity_file", "known_hosts", "ssh_config"):
+            if key in values:
+                values[key] = Path(values[key]).expanduser()
+        for key in ("connect_timeout", "command_timeout"):
+            if key in values:
+                values[f"{key}_s"] = seconds(values.pop(key))
+        return cls(**{"name": name, "address": name, **values})
+
+    def under(self, root: Path) -> HostConfig:
+        """The same with its paths resolved against the workspace."""
+        files = (self.identity_file, self.known_hosts, self.ssh_config)
+        identity, known, ssh = (None if file is None else root / file for file in files)
+        return replace(self, identity_file=identity, known_hosts=known, ssh_config=ssh)
+
+    def table(self) -> dict[str, Any]:
+        """The inverse of `of`: plain values by the keys of `[hosts.NAME]`."""
+        values = {key: getattr(self, f"{key}_s" if key.endswith("_timeout") else key) for key in KEYS}
+        return {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
+
+
+KEYS: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("address", "user", "identity_file", "known_hosts", "ssh_config"), str),
+    **dict.fromkeys(("host_keys", "transport"), str),
+    **dict.fromkeys(("connect_timeout", "command_timeout"), (str, int, float)),
+    "port": int,
+    "sudo": bool,
+}
+"""what `[hosts.NAME]` says about reaching it, and as which types of TOML"""
+
+
+def guesses(text: str) -> dict[str, tuple[HostConfig, frozenset[str]]]:
+    """The hosts of an unchecked `hosts.toml` with their services, as they are if nothing is wrong with it.
+
+    A guess is to be compared with the checked configuration before it is used. Raises `ValueError` where
+    something is plainly wrong.
+    """
+    import tomllib  # only we read it before it is checked
+
+    found = {}
+    try:
+        for name, table in tomllib.loads(text).get("hosts", {}).items():
+            keys = {key: value for key, value in table.items() if key in KEYS}
+            if not all(isinstance(value, KEYS[key]) for key, value in keys.items()):
+                raise ValueError(f"host {name!r} has a value of a wrong type")
+            found[name] = (HostConfig.of(name, keys), frozenset(table.get("services", {})))
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"not as hosts.toml should be: {error}") from error
+    return found
+
+
+def seconds(value: object) -> float:
+    """A duration in seconds: a number of them, or as `moment.duration` reads it.
+
+    Raises `ValueError` that says how durations are written.
+    """
+    match value:
+        case bool():
+            pass
+        case int() | float() if math.isfinite(value) and value >= 0:
+            return float(value)
+        case str():
+            from knobledger.moment import duration
+
+            try:
+                return duration(value)
+            except Usage:
+                pass
+    raise ValueError(f"{value!r} is no duration; write it like '10s', '5m' or '1h30m'")
+
+
+def unreachable(host: str, reason: object, hint: str = "") -> Unreachable:
+    """No connection to `host`, and why."""
+    return Unreachable(f"no connection to {host!r}: {reason}", hint=hint, host=host)
