@@ -13,7 +13,7 @@ from knobledger.cli.session import session
 def register(app: typer.Typer) -> None:
     """Adds the commands in the order of the help."""
     for command in (confirm, pending):
-        app.command()(command)
+        app.command(command.__name__)(command)
 
 
 def confirm(change: Change) -> int:
