@@ -19,7 +19,7 @@ from knobledger.hosts.config import Config
 from knobledger.ledger.writing import private_folder, write_once
 from knobledger.names import EventId, digest_of, short
 from knobledger.plan import Policy
-from knobledger.signing import Signature, check, sign
+from knobledger.signing import check, sign
 from knobledger.state import Plan
 
 PLAN_SPACE = "knobledger-plan"
@@ -171,9 +171,7 @@ def _approval(
         raise NotApproved("a review is no go-ahead")
     if not approved.signature:
         raise NotApproved(f"a go-ahead by {approved.source!r} is no signature")
-    text = plan_text(plan.id, plan.planned, approved.policy)
-    if approved.break_glass:
-        text += f"break-glass {json.dumps(approved.break_glass)}\n".encode()
+    text = plan_text(plan.id, plan.planned, approved.policy) + _emphasis(approved.break_glass, review=False)
     who = check(text, PLAN_SPACE, approved.signature, signers, desk.author.now())
     if approved.break_glass:
         if who.principal not in _glass_breakers(desk, config):
@@ -195,25 +193,10 @@ def approve(desk: Desk, config: Config, plan: Plan, key: str, break_glass: str =
     """Signs the plan, and records it if the signature counts. Raises `NotApproved`, `Refused`."""
     policy = policy_of(desk, config, plan.planned)
     signers = trusted(desk, config)
-    text = plan_text(plan.id, plan.planned, policy)
-    if break_glass:
-        text += f"break-glass {json.dumps(break_glass)}\n".encode()
-    signature = sign(text, PLAN_SPACE, key)
-    who = check(text, PLAN_SPACE, signature, signers, desk.author.now())
-    approved = Approved(
-        **desk.author.signs(),
-        plan=plan.id,
-        source=f"{'break glass by ' if break_glass else ''}signature of {who.principal}",
-        policy=policy,
-        signature=signature,
-        principal=who.principal,
-        fingerprint=who.fingerprint,
-        signers=digest_of(signers),
-        break_glass=break_glass,
-    )
+    approved = _signed(desk, plan, policy, signers, key, break_glass=break_glass)
     _approval(desk, config, plan, approved, policy, signers)
     if policy == "two-person" and not break_glass:
-        _somebody_else(plan, who)
+        _somebody_else(plan, approved.principal)
     desk.write(approved)
     return approved
 
@@ -221,35 +204,57 @@ def approve(desk: Desk, config: Config, plan: Plan, key: str, break_glass: str =
 def review(desk: Desk, config: Config, plan: Plan, key: str) -> Approved:
     """Somebody else's signature on what was done in an emergency. Raises `NotApproved`."""
     policy = policy_of(desk, config, plan.planned)
-    signers = trusted(desk, config)
-    text = plan_text(plan.id, plan.planned, policy) + b"review\n"
-    signature = sign(text, PLAN_SPACE, key)
-    who = check(text, PLAN_SPACE, signature, signers, desk.author.now())
-    if who.principal in {approved.principal for _, approved in plan.approvals if approved.break_glass}:
+    approved = _signed(desk, plan, policy, trusted(desk, config), key, review=True)
+    if approved.principal in {one.principal for _, one in plan.approvals if one.break_glass}:
         raise NotApproved(
-            f"{who.principal} broke the glass: somebody else has to review it",
+            f"{approved.principal} broke the glass: somebody else has to review it",
             hint=f"another of allowed_signers: `knob approve {short(plan.id)}`",
         )
-    approved = Approved(
+    desk.write(approved)
+    return approved
+
+
+def _signed(
+    desk: Desk,
+    plan: Plan,
+    policy: Policy,
+    signers: bytes,
+    key: str,
+    *,
+    break_glass: str = "",
+    review: bool = False,
+) -> Approved:
+    """A signature over the plan as it would be recorded, by somebody whom the file knows."""
+    text = plan_text(plan.id, plan.planned, policy) + _emphasis(break_glass, review=review)
+    signature = sign(text, PLAN_SPACE, key)
+    who = check(text, PLAN_SPACE, signature, signers, desk.author.now())
+    kind = "break glass by " if break_glass else "review, " if review else ""
+    return Approved(
         **desk.author.signs(),
         plan=plan.id,
-        source=f"review, signature of {who.principal}",
+        source=f"{kind}signature of {who.principal}",
         policy=policy,
         signature=signature,
         principal=who.principal,
         fingerprint=who.fingerprint,
         signers=digest_of(signers),
-        review=True,
+        break_glass=break_glass,
+        review=review,
     )
-    desk.write(approved)
-    return approved
 
 
-def _somebody_else(plan: Plan, who: Signature) -> None:
+def _emphasis(break_glass: str, *, review: bool) -> bytes:
+    """What a signature says besides the go-ahead, so that one can't stand for the other."""
+    if break_glass:
+        return f"break-glass {json.dumps(break_glass)}\n".encode()
+    return b"review\n" if review else b""
+
+
+def _somebody_else(plan: Plan, principal: str) -> None:
     planned = plan.planned
-    if who.principal in (planned.actor, planned.on_behalf_of):
+    if principal in (planned.actor, planned.on_behalf_of):
         raise NotApproved(
-            f"{who.principal} made this plan, or it was made for them: somebody else has to approve it",
+            f"{principal} made this plan, or it was made for them: somebody else has to approve it",
             hint=f"another of allowed_signers: `knob approve {short(plan.id)}`",
         )
 

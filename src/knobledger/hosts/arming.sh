@@ -184,6 +184,18 @@ find_armed() {
 # won WORD: was it ours to end?
 won() { mv -- "$adir/state.armed" "$adir/state.$1" 2>/dev/null && [ -e "$adir/state.$1" ]; }
 
+# end_it WORD: ends the arming as that, if the deadline was not first.
+end_it() {
+    if won "$1"; then
+        disarm
+        report
+        drop
+        finish ok
+    fi
+    report
+    finish late
+}
+
 confirm() {
     find_armed
     printf %s "$secret" >"$adir/.asked.$$" 2>/dev/null
@@ -194,28 +206,12 @@ confirm() {
         [ "$found" = none ] && finish none
         finish token
     fi
-    if won confirmed; then
-        disarm
-        report
-        drop
-        finish ok
-    fi
-    report
-    finish late
+    end_it confirmed
 }
 
 cancel() {
     find_armed
-    if [ "$token" = "$(text token)" ]; then
-        if won cancelled; then
-            disarm
-            report
-            drop
-            finish ok
-        fi
-        report
-        finish late
-    fi
+    [ "$token" = "$(text token)" ] && end_it cancelled
     report
     finish none
 }
