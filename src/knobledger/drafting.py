@@ -57,6 +57,7 @@ class Options:
     purpose: Purpose = "other"
     label: str = ""
     restart: RestartScope = "none"
+    roll_back_on_failure: bool = False
     despite: str = ""
     expires_in: timedelta = timedelta(hours=24)
 
@@ -203,6 +204,7 @@ def write_plan(
         in_place=options.in_place,
         despite=desk.masker.text(options.despite),
         restart=options.restart,
+        roll_back_on_failure=options.roll_back_on_failure,
         policy=_strictest(sketch.seen.target for sketch in wanted),
         expires=stamp(desk.author.now() + options.expires_in),
         warnings=tuple(desk.masker.text(w) for sketch in wanted for w in sketch.warnings),

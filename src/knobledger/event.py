@@ -23,7 +23,7 @@ from knobledger.errors import LedgerBroken
 from knobledger.events.entry import Event, Foreign
 from knobledger.names import EventId, digest_of
 
-Topic = Literal["changes", "notes"]
+Topic = Literal["changes", "notes", "serving"]
 """a module of `events/`"""
 
 KINDS: dict[str, tuple[Topic, str]] = {
@@ -37,6 +37,9 @@ KINDS: dict[str, tuple[Topic, str]] = {
     "failed": ("changes", "Failed"),
     "settled": ("changes", "Settled"),
     "noted": ("notes", "Noted"),
+    "restart_started": ("serving", "RestartStarted"),
+    "service_restarted": ("serving", "ServiceRestarted"),
+    "restart_ended": ("serving", "RestartEnded"),
 }
 """every kind that this version can write, with the topic and the name of its class"""
 

@@ -39,6 +39,16 @@ Purpose = Annotated[
 Label = Annotated[
     str, typer.Option("--label", metavar="WORD", help="A word for the backup's name: FILE.WORD.bak.")
 ]
+Restart = Annotated[
+    Literal["none", "service", "dependents", "group"],
+    typer.Option("--restart", help="Restart afterwards: the service, with its dependents, or its groups."),
+]
+RollBack = Annotated[
+    bool,
+    typer.Option(
+        "--roll-back-on-failure", help="Files and services go back if a service is not healthy after it."
+    ),
+]
 InPlace = Annotated[
     bool,
     typer.Option("--in-place", help="Write into the file where a rename can't work (bind mount, hard link)."),
@@ -84,6 +94,8 @@ def set_(
     kind: Purpose = "other",
     label: Label = "",
     in_place: InPlace = False,
+    restart: Restart = "none",
+    roll_back: RollBack = False,
     plan: PlanOnly = False,
     go_ahead: GoAhead = False,
 ) -> int:
@@ -91,7 +103,9 @@ def set_(
     requests = [assignment(text) for text in (*(assignments or ()), *(sets or ()))] + [
         removal(text) for text in unsets or ()
     ]
-    options = _options(why, hypotheses, kind, label, in_place, add=add, line=line, force=force)
+    options = _options(
+        why, hypotheses, kind, label, in_place, restart, roll_back, add=add, line=line, force=force
+    )
     with session.workspace() as workspace:
         return _carry_out(workspace, workspace.set([target], requests, options), plan, go_ahead)
 
@@ -112,12 +126,14 @@ def unset(
     kind: Purpose = "other",
     label: Label = "",
     in_place: InPlace = False,
+    restart: Restart = "none",
+    roll_back: RollBack = False,
     plan: PlanOnly = False,
     go_ahead: GoAhead = False,
 ) -> int:
     """Take knobs of a target out."""
     requests = [removal(text) for text in (*(names or ()), *(unsets or ()))]
-    options = _options(why, hypotheses, kind, label, in_place, line=line, force=force)
+    options = _options(why, hypotheses, kind, label, in_place, restart, roll_back, line=line, force=force)
     with session.workspace() as workspace:
         return _carry_out(workspace, workspace.set([target], requests, options), plan, go_ahead)
 
@@ -129,11 +145,13 @@ def edit(
     kind: Purpose = "other",
     label: Label = "",
     in_place: InPlace = False,
+    restart: Restart = "none",
+    roll_back: RollBack = False,
     plan: PlanOnly = False,
     go_ahead: GoAhead = False,
 ) -> int:
     """Open a copy of a target in $EDITOR, and plan what was made of it."""
-    options = _options(why, hypotheses, kind, label, in_place)
+    options = _options(why, hypotheses, kind, label, in_place, restart, roll_back)
     with session.workspace() as workspace:
         return _carry_out(workspace, workspace.edit(target, _editor, options), plan, go_ahead)
 
@@ -148,11 +166,13 @@ def revert(
     kind: Purpose = "other",
     label: Label = "",
     in_place: InPlace = False,
+    restart: Restart = "none",
+    roll_back: RollBack = False,
     plan: PlanOnly = False,
     go_ahead: GoAhead = False,
 ) -> int:
     """Undo one change, keeping all later ones."""
-    options = _options(why, hypotheses, kind, label, in_place, exact=exact)
+    options = _options(why, hypotheses, kind, label, in_place, restart, roll_back, exact=exact)
     with session.workspace() as workspace:
         return _carry_out(workspace, workspace.revert(change, options), plan, go_ahead)
 
@@ -172,11 +192,13 @@ def restore(
     kind: Purpose = "other",
     label: Label = "",
     in_place: InPlace = False,
+    restart: Restart = "none",
+    roll_back: RollBack = False,
     plan: PlanOnly = False,
     go_ahead: GoAhead = False,
 ) -> int:
     """Undo a revert: bring back what it took away, with a proof."""
-    options = _options(why, hypotheses, kind, label, in_place, exact=exact)
+    options = _options(why, hypotheses, kind, label, in_place, restart, roll_back, exact=exact)
     with session.workspace() as workspace:
         return _carry_out(workspace, workspace.restore(change, options), plan, go_ahead)
 
@@ -238,6 +260,8 @@ def _options(
     kind: Literal["perf", "fix", "mitigation", "other"],
     label: str,
     in_place: bool,
+    restart: Literal["none", "service", "dependents", "group"],
+    roll_back: bool,
     *,
     add: bool = False,
     line: int | None = None,
@@ -250,6 +274,8 @@ def _options(
         raise Usage(
             f"label {label!r} can't be part of a file's name", hint="letters, digits, `_`, `.`, `+`, `-`"
         )
+    if roll_back and restart == "none":
+        raise Usage("--roll-back-on-failure needs a restart to fail", hint="add `--restart service`")
     return Options(
         add=add,
         line=line,
@@ -260,6 +286,8 @@ def _options(
         hypotheses=tuple(hypotheses or ()),
         purpose=kind,
         label=label,
+        restart=restart,
+        roll_back_on_failure=roll_back,
     )
 
 

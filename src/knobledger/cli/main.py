@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from knobledger.cli import change, look, upkeep
+from knobledger.cli import change, look, serve, upkeep
 from knobledger.cli.session import session
 from knobledger.errors import Bug, Interrupted, KnobError, Usage
 
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 change.register(app)
 look.register(app)
+serve.register(app)
 upkeep.register(app)
 
 
@@ -137,6 +138,9 @@ def error_details(error: KnobError) -> list[str]:
             else "by hand"
         )
         lines.append(f"later edit: {item['sign']}{item['text']}   ({by})")
+    log = error.values.get("log")
+    if isinstance(log, list) and log:
+        lines += ["the last lines of its log:", *(f"  | {text}" for text in log)]
     commands = error.values.get("commands")
     if isinstance(commands, (list, tuple)):
         lines += [f"$ {command}" for command in commands]

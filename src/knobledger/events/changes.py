@@ -47,6 +47,8 @@ class Planned(Event):
     in_place: bool = False
     despite: str = ""
     restart: RestartScope = "none"
+    roll_back_on_failure: bool = False
+    """files and services go back if a service does not become healthy"""
     policy: Policy = "confirm"
     expires: str
     """UTC with microseconds"""

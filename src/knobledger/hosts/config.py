@@ -249,6 +249,12 @@ class Config:
             found.setdefault(target.name, target)
         return tuple(found.values())
 
+    def targets_of(self, service: str) -> tuple[Target, ...]:
+        """Every target of a service, its script first. Raises `Unknown`."""
+        _, section = self._service(service)
+        keys = [*(["script"] if section.script is not None else []), *section.files]
+        return tuple(self.target(f"{service}:{key}") for key in keys)
+
     def _expand(self, names: Sequence[str]) -> Iterator[str]:
         for name in names:
             group = self.file.groups.get(name)

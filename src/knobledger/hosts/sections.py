@@ -77,6 +77,8 @@ class HttpHealth(Section):
     status: int = Field(default=200, ge=100, le=599)
     body: str | None = None
     """a regular expression"""
+    through: bool = False
+    """the port belongs to something else on purpose, such as a proxy: who answers is not looked at"""
     within: Duration = 300.0
 
     @model_validator(mode="after")
@@ -93,6 +95,7 @@ class TcpHealth(Section):
     """A port that must accept connections: `ADDRESS:PORT`."""
 
     tcp: str = Field(pattern=r"^.+:\d{1,5}$")
+    through: bool = False
     within: Duration = 300.0
 
 

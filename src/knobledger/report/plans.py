@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from knobledger.errors import KnobError
 from knobledger.events.changes import Applied, Failed, Planned, RolledBack, Settled
+from knobledger.folds.serving import Serving
 from knobledger.names import EventId, TargetName
 from knobledger.plan import PlannedFile
 from knobledger.receipt import Receipt
 from knobledger.state import Attempt, Fate, Plan, PlanStatus, State
+
+if TYPE_CHECKING:
+    from knobledger.report.serving import RestartPreview, RestartReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,10 @@ class PlanReport:
     """of the change, if it was applied"""
     fate_by: EventId | None = None
     remarks: tuple[str, ...] = ()
+    restart_preview: RestartPreview | None = None
+    """the services that it would restart; None: none, or not asked"""
+    restarted: RestartReport | None = None
+    """the newest restart that belongs to the change"""
 
     @property
     def is_change(self) -> bool:
@@ -99,6 +107,8 @@ class PlanReport:
             "approval": self.approval,
             "stale": self.stale,
             "restart": planned.restart,
+            "roll_back_on_failure": planned.roll_back_on_failure,
+            "restart_preview": self.restart_preview.to_json() if self.restart_preview else None,
             "warnings": [*planned.warnings, *self.remarks],
             "targets": [target.to_json() for target in self.targets],
         }
@@ -107,7 +117,9 @@ class PlanReport:
             out |= {
                 "change": self.id,
                 "receipt": only.receipt.model_dump(mode="json") if only and only.receipt else None,
-                "restart": {"scope": planned.restart, "done": False},
+                "restart": self.restarted.to_json()
+                if self.restarted
+                else {"scope": planned.restart, "done": False, "services": []},
                 "fate": self.fate,
                 "by": self.fate_by,
             }
@@ -152,6 +164,7 @@ def plan_report(
     failures: Mapping[TargetName, KnobError] | None = None,
     differences: Mapping[TargetName, tuple[str, ...]] | None = None,
     remarks: tuple[str, ...] = (),
+    restart_preview: RestartPreview | None = None,
 ) -> PlanReport:
     """The report of a plan, from the ledger's state and what went wrong in this process."""
     targets = tuple(
@@ -170,7 +183,17 @@ def plan_report(
         fate=fate,
         fate_by=by,
         remarks=remarks,
+        restart_preview=restart_preview,
+        restarted=_restart(state, plan),
     )
+
+
+def _restart(state: State, plan: Plan) -> RestartReport | None:
+    if not plan.is_change:
+        return None
+    from knobledger.report.serving import restart_of
+
+    return restart_of(Serving.of(state.events), plan.id)
 
 
 def _outcome(

@@ -12,6 +12,7 @@ _HOMES = {
     "knobledger.report.changes": "knobledger.report.terminal_look",
     "knobledger.report.status": "knobledger.report.terminal_look",
     "knobledger.report.scanned": "knobledger.report.terminal_look",
+    "knobledger.report.serving": "knobledger.report.terminal_serving",
     "knobledger.report.upkeep": "knobledger.report.terminal_upkeep",
 }
 """modules of report values, and where these are rendered"""

@@ -12,15 +12,15 @@ from knobledger.events.changes import Approved, Rejected
 from knobledger.hosts.config import Target
 from knobledger.knobs import Request
 from knobledger.names import EventId, TargetName, short
-from knobledger.opening import Opening
 from knobledger.plan import PlannedFile, Verb
 from knobledger.report.plans import Decided, NothingToDo, PlanReport, plan_report
 from knobledger.state import Plan
+from knobledger.verbs.serving import Serving
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
 
-class Changing(Opening):
+class Changing(Serving):
     """Plans, go-aheads, and applying."""
 
     def set(
@@ -70,8 +70,13 @@ class Changing(Opening):
     def _drafted(self, draft: Draft) -> PlanReport | NothingToDo:
         if draft.plan is None:
             return NothingToDo(tuple(seen.target.name for seen in draft.seen), draft.remarks)
+        plan = self.state.plans[draft.plan]
+        preview = None
+        if plan.planned.restart != "none":
+            where = [file.target for file in plan.planned.files]
+            preview = self._preview(self._in_scope(where, plan.planned.restart), plan.planned.restart)
         return plan_report(
-            self.state, self.state.plans[draft.plan], self.now, stale=False, remarks=draft.remarks
+            self.state, plan, self.now, stale=False, remarks=draft.remarks, restart_preview=preview
         )
 
     def approve(self, plan: str, source: str) -> Decided:
@@ -109,9 +114,9 @@ class Changing(Opening):
         return Decided(plan_report(self.state, found, self.now), "rejected", self.desk.author.actor)
 
     def apply(self, plan: str) -> PlanReport:
-        """Applies an approved plan, target by target, stopping at the first that fails.
+        """Applies an approved plan, target by target, stopping at the first that fails; then restarts as it says.
 
-        With one target its error is raised; with several the report carries each outcome.
+        With one target its error is raised; with several the report carries each outcome. Raises `Unhealthy`.
         """
         found = self.find_plan(plan)
         ready(self.desk, found)
@@ -126,6 +131,8 @@ class Changing(Opening):
                     raise
                 failures[file.target] = error
                 break
+        if not failures:
+            self.restart_after(found)
         return plan_report(self.state, found, self.now, failures=failures, differences=differences)
 
     def _apply_to(
