@@ -132,7 +132,9 @@ class _Watch:
             stable = time.monotonic() - since
             up = self._look()
             if not self.proof.reason and (not up or self.main != first or self.proof.restarts > restarts):
-                self.proof.reason = self._loop(f"within {stable:.1f} s after it was healthy")
+                ended = f"process {first[0]} ended" if first else "its process ended"
+                again = " and came up again" if up else ""
+                self.proof.reason = f"restart loop: {ended}{again} within {stable:.1f} s after it was healthy"
             if stable >= self.service.stable_s:
                 break
             self.wait("staying up", stable, self.service.stable_s)
@@ -150,19 +152,16 @@ class _Watch:
         elif previous and self.main and self.main != previous:
             self.proof.restarts += 1
         if self.proof.restarts >= LOOP:
-            self.proof.reason = self._loop(f"within {self.elapsed:.1f} s")
+            self.proof.reason = (
+                f"restart loop: it came up again {self.proof.restarts} times within {self.elapsed:.1f} s"
+            )
         elif now.unit and now.unit.active == "failed":
             self.proof.reason = (
                 f"unit {self.service.unit} failed after {self.elapsed:.1f} s: {now.unit.result}"
             )
-        elif previous and not self.main and not (now.unit and now.unit.active == "activating"):
+        elif previous and not self.main and (now.unit is None or now.unit.active == "inactive"):
             self.proof.reason = f"process {previous[0]} ended {self.elapsed:.1f} s after the order to start"
         return self.main is not None
-
-    def _loop(self, when: str) -> str:
-        times = self.proof.restarts
-        again = f"{times} time{'' if times == 1 else 's'}" if times else "and down"
-        return f"restart loop: it came up again {again} {when}"
 
     def _answered_by(self, gate: Health) -> str:
         """Who answers on a gate's port if it is not this service, and was there before; empty if all is well.
