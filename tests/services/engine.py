@@ -52,7 +52,8 @@ class Page(BaseHTTPRequestHandler):
                 tokens = asked["sampling_params"]["max_new_tokens"]
                 self.say(200, {"text": word * tokens})
             case "/v1/completions":
-                assert (asked["model"], asked["max_tokens"]) == ("m", 1) and asked["prompt"]
+                assert (asked["model"], asked["max_tokens"]) == ("m", 1)
+                assert asked["prompt"]
                 self.say(200, {"choices": [{"text": word}]})
             case "/v1/chat/completions":
                 assert asked["messages"][0]["content"]

@@ -67,7 +67,8 @@ class ServiceRestarted(Event):
     """What came of one service of a chain."""
 
     kind: Literal["service_restarted"] = "service_restarted"
-    restart: EventId
+    chain: EventId
+    """its `restart_started` event"""
     plan: EventId | None = None
     service: str
     outcome: Literal["healthy", "unhealthy", "not stopped", "not started"]
@@ -95,7 +96,8 @@ class RestartEnded(Event):
     """The end of a chain."""
 
     kind: Literal["restart_ended"] = "restart_ended"
-    restart: EventId
+    chain: EventId
+    """its `restart_started` event"""
     plan: EventId | None = None
     outcome: Literal["done", "failed"]
     reason: str = ""

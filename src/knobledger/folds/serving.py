@@ -133,7 +133,7 @@ class Serving:
                 self._restarted(cast("ServiceRestarted", event))
             case "restart_ended":
                 ended = cast("RestartEnded", event)
-                if chain := self.chains.get(ended.restart):
+                if chain := self.chains.get(ended.chain):
                     chain.ended = chain.ended or ended
             case "seen_live":
                 self._seen_live(event)
@@ -151,7 +151,7 @@ class Serving:
         owed.since = owed.since or event.at
 
     def _restarted(self, event: ServiceRestarted) -> None:
-        if chain := self.chains.get(event.restart):
+        if chain := self.chains.get(event.chain):
             chain.outcomes[event.service] = event
         if event.outcome == "healthy":
             self.unhealthy.pop(event.service, None)

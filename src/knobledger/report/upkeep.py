@@ -135,7 +135,7 @@ class Recovered:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of `recover`."""
-        return {
+        out: dict[str, Any] = {
             "settled": [
                 {"change": change, "target": target, "outcome": outcome}
                 for change, target, outcome in self.settled
@@ -144,8 +144,10 @@ class Recovered:
                 {"change": change, "target": target, "message": message}
                 for change, target, message, _ in self.unsettled
             ],
-            "restarts": [one.to_json() for one in self.restarts],
         }
+        if self.restarts:
+            out["restarts"] = [one.to_json() for one in self.restarts]
+        return out
 
 
 @dataclass(frozen=True, slots=True)

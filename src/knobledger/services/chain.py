@@ -214,7 +214,7 @@ class _Chain:
         mask = self.hands.mask
         event = ServiceRestarted(
             **self.hands.signs(),
-            restart=self.id,
+            chain=self.id,
             plan=self.plan,
             service=name,
             outcome=outcome,
@@ -243,7 +243,7 @@ class _Chain:
         first = min((begun for begun, _ in self.stops.values()), default=None)
         event = RestartEnded(
             **self.hands.signs(),
-            restart=self.id,
+            chain=self.id,
             plan=self.plan,
             outcome=outcome,
             reason=self.hands.mask(reason),

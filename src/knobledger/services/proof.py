@@ -131,7 +131,7 @@ class _Watch:
         while not self.proof.reason:
             stable = time.monotonic() - since
             up = self._look()
-            if not self.proof.reason and (not up or self.main != first or self.proof.restarts > restarts):
+            if not up or self.main != first or self.proof.restarts > restarts:
                 ended = f"process {first[0]} ended" if first else "its process ended"
                 again = " and came up again" if up else ""
                 self.proof.reason = f"restart loop: {ended}{again} within {stable:.1f} s after it was healthy"

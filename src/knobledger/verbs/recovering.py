@@ -78,7 +78,7 @@ class Recovering(Serving):
 
         if not unproven:
             end = RestartEnded(
-                **self.desk.author.signs(), restart=chain.id, plan=chain.started.plan, outcome="done"
+                **self.desk.author.signs(), chain=chain.id, plan=chain.started.plan, outcome="done"
             )
             self.desk.write(end)
             return "every service was up and proven; only the end was missing"
