@@ -7,7 +7,7 @@ comparing the live file's digest with the plan's base and result.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 Connect = Callable[[], Host]
 """a fresh connection to the same host, for the look after a lost answer"""
+
+Restarts = Sequence[tuple[str, tuple[str, ...]]]
+"""services in the order of their start, each with the lines of sh that restart it"""
 
 _PATIENCE_S = 10.0
 """how long a transaction whose answer was lost may go on before its outcome is called unknown"""
@@ -86,8 +89,10 @@ def ready(desk: Desk, plan: Plan) -> None:
             )
 
 
-def attempt(desk: Desk, plan: Plan, target: Target, host: Host, reconnect: Connect) -> Applied | Settled:
-    """Applies a plan to one of its targets.
+def attempt(
+    desk: Desk, plan: Plan, target: Target, host: Host, reconnect: Connect, restarts: Restarts = ()
+) -> Applied | Settled:
+    """Applies a plan to one of its targets. `restarts`: what an armed change has to restart when it is taken back.
 
     The outcome is in the ledger when this returns or raises; `Settled` is a success whose receipt was lost
     on the way, proven by a second look. Raises `Drifted`, `Busy`, `NotWritten`,
@@ -107,7 +112,7 @@ def attempt(desk: Desk, plan: Plan, target: Target, host: Host, reconnect: Conne
     if file.backup and not file.clean:
         _prove_backup(host, file)
     transaction = _transaction(desk, plan, file, target, content)
-    taken_back, armed = _arm(desk, plan, file, target, host)
+    taken_back, armed = _arm(desk, plan, file, target, host, restarts)
     started = Started(
         **desk.author.signs(), plan=plan.id, target=target.name, base=file.base, result=file.result
     )
@@ -155,7 +160,7 @@ def attempt(desk: Desk, plan: Plan, target: Target, host: Host, reconnect: Conne
 
 
 def _arm(
-    desk: Desk, plan: Plan, file: PlannedFile, target: Target, host: Host
+    desk: Desk, plan: Plan, file: PlannedFile, target: Target, host: Host, restarts: Restarts
 ) -> tuple[Pending | None, Pending | None]:
     """The armed change that this plan takes back, and this plan's own arming."""
     if not (plan.planned.confirm_within_s or desk.state.pending()):
@@ -164,7 +169,7 @@ def _arm(
 
     taken_back = confirming.guard(desk, plan, target, host)
     return taken_back, confirming.arm(
-        desk, plan, file, target, host
+        desk, plan, file, target, host, restarts
     ) if plan.planned.confirm_within_s else None
 
 

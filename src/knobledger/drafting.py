@@ -62,6 +62,7 @@ class Options:
     label: str = ""
     restart: RestartScope = "none"
     confirm_within_s: int = 0
+    roll_back_on_failure: bool = False
     despite: str = ""
     expires_in: timedelta = timedelta(hours=24)
 
@@ -211,6 +212,7 @@ def write_plan(
         despite=desk.masker.text(options.despite),
         restart=options.restart,
         confirm_within_s=options.confirm_within_s,
+        roll_back_on_failure=options.roll_back_on_failure,
         policy=_strictest(sketch.seen.target for sketch in wanted),
         expires=stamp(desk.author.now() + options.expires_in),
         warnings=tuple(desk.masker.text(w) for sketch in wanted for w in sketch.warnings),

@@ -23,7 +23,7 @@ from knobledger.errors import LedgerBroken
 from knobledger.events.entry import Event, Foreign
 from knobledger.names import EventId, digest_of
 
-Topic = Literal["approving", "arming", "changes", "notes"]
+Topic = Literal["approving", "arming", "changes", "notes", "serving"]
 """a module of `events/`"""
 
 KINDS: dict[str, tuple[Topic, str]] = {
@@ -44,6 +44,9 @@ KINDS: dict[str, tuple[Topic, str]] = {
     "confirmed": ("arming", "Confirmed"),
     "disarmed": ("arming", "Disarmed"),
     "expired": ("arming", "Expired"),
+    "restart_started": ("serving", "RestartStarted"),
+    "service_restarted": ("serving", "ServiceRestarted"),
+    "restart_ended": ("serving", "RestartEnded"),
 }
 """every kind that this version can write, with the topic and the name of its class"""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
 from knobledger.drafting import Desk, masked_diff, masked_edits
 from knobledger.errors import KnobError, Refused, Unknown
 from knobledger.event import stamp
+from knobledger.folds.serving import Serving
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host
 from knobledger.knobs import Reading, changed_knobs
@@ -29,6 +30,7 @@ from knobledger.report.changes import (
     observed_lines,
 )
 from knobledger.report.plans import plan_report
+from knobledger.report.serving import restarts_between
 from knobledger.report.status import KnobLine, Status, TargetStatus, knob_line
 from knobledger.report.upkeep import Backup, Backups, Difference, Plans
 from knobledger.state import State
@@ -101,6 +103,14 @@ def since(
         zone=start.zone,
         changes=tuple(change_lines(desk.state, stamp(start.instant), end, only)),
         observed=tuple(observed_lines(desk.state, stamp(start.instant), end, only)),
+        restarts=tuple(
+            restarts_between(
+                Serving.of(desk.state.events),
+                stamp(start.instant),
+                end,
+                only.partition(":")[0] if only else None,
+            )
+        ),
         drift=tuple(line for line, _ in drift),
         looked=hosts is not None,
         exit_code=failed[0] if failed else 0,
@@ -114,9 +124,10 @@ def status(desk: Desk, targets: Sequence[Target], hosts: HostOf | None) -> Statu
     else:
         found = _side_by_side(desk, targets, hosts, _live)
     now = desk.author.now()
+    serving = Serving.of(desk.state.events)
     waiting = [p.id for p in desk.state.plans.values() if p.status(now) in ("open", "approved")]
     return Status(
-        targets=tuple(line for line, _ in found),
+        targets=tuple(_with_restarts(line, serving) for line, _ in found),
         in_doubt=tuple(f"{short(a.started.plan)} on {a.started.target}" for a in desk.state.in_doubt()),
         open_plans=tuple(map(short, waiting)),
         live=hosts is not None,
@@ -337,6 +348,20 @@ def _status(
     error: str = "",
 ) -> TargetStatus:
     return TargetStatus(target.name, target.path, digest, drift, recorded, None, knobs, error)
+
+
+def _with_restarts(line: TargetStatus, serving: Serving) -> TargetStatus:
+    """The same, with what is known of its service's restarts."""
+    owed = serving.owed.get(line.target)
+    unhealthy = serving.unhealthy.get(line.target.partition(":")[0])
+    return replace(
+        line,
+        restart_owed=True if owed else False if line.target in serving.current else None,
+        owed_by=tuple(owed.changes) if owed else (),
+        owed_since=owed.since if owed else "",
+        seen=owed.seen if owed else "",
+        unhealthy=unhealthy.reason if unhealthy else "",
+    )
 
 
 def _drift(desk: Desk, target: Target, host: Host) -> tuple[DriftLine, int] | None:

@@ -15,6 +15,7 @@ from knobledger.drafting import Desk
 from knobledger.errors import KnobError, Unknown, Usage
 from knobledger.events.changes import Planned
 from knobledger.finding import workspace_folder
+from knobledger.folds.serving import Serving
 from knobledger.hosts.config import Config, Target
 from knobledger.hosts.connect import connect as connect_host
 from knobledger.hosts.host import Host
@@ -26,6 +27,7 @@ from knobledger.ledger.snapshots import Snapshots
 from knobledger.ledger.store import Ledger
 from knobledger.moment import Resolved, parse
 from knobledger.names import EventId, short, steps_back
+from knobledger.services.progress import Progress, Silent
 from knobledger.state import Plan, State
 from knobledger.syntax import complaint
 from knobledger.who import author, signing_key
@@ -47,6 +49,8 @@ class Opening:
         self.env = env
         self.notes: list[str] = []
         """sentences for the footer of the command"""
+        self.progress: Progress = Silent()
+        """told the steps of what takes long"""
         self._on_behalf_of = on_behalf_of
         self._connect = connect or (lambda host, root: connect_host(host, root=root))
         self._hosts: dict[str, Host] = {}
@@ -81,6 +85,22 @@ class Opening:
                 from knobledger.report.pending import footer
 
                 self.notes.extend(footer(pending, self.now) for pending in waiting)
+            self._remind()
+
+    def _remind(self) -> None:
+        """What is owed, for the footer of every command."""
+        serving = self.serving
+        owed = list(dict.fromkeys(one.service for one in serving.owed.values()))
+        if owed:
+            self.notes.append(
+                f"restart owed: {', '.join(owed[:3])}{', ...' if len(owed) > 3 else ''}; `knob restart`"
+            )
+        for name, outcome in serving.unhealthy.items():
+            self.notes.append(f"{name} was {outcome.outcome} when it was last restarted")
+        for chain in serving.in_the_middle():
+            self.notes.append(
+                f"restart {short(chain.id)} has no end in the ledger: `knob recover` says what is up"
+            )
 
     def _commit(self) -> None:
         if "desk" not in self.__dict__ or not self.desk.ledger.written:
@@ -148,6 +168,11 @@ class Opening:
     def state(self) -> State:
         """Everything derived from the ledger."""
         return self.desk.state
+
+    @property
+    def serving(self) -> Serving:
+        """What the ledger says of restarts, as of now."""
+        return Serving.of(self.state.events)
 
     @property
     def now(self) -> datetime:

@@ -81,7 +81,8 @@ def test_a_planted_secret_appears_nowhere(lab: Lab, monkeypatch: pytest.MonkeyPa
 def test_a_changed_secret_is_visible_and_its_value_is_not(lab: Lab) -> None:
     script = lab.host / "serve.sh"
     script.write_text(script.read_text().replace("export NCCL", f"export HF_TOKEN={OLD}\nexport NCCL"))
-    changed = json.loads(_say("set", "gpu1/decode", f"HF_TOKEN={NEW}", "--go-ahead", "--json"))
+    said = _say("set", "gpu1/decode", f"HF_TOKEN={NEW}", "--go-ahead", "--json")
+    changed = json.loads(said.splitlines()[0])  # then comes the footer
     back = json.loads(_say("set", "gpu1/decode", f"HF_TOKEN={OLD}", "--go-ahead", "--json"))
     [edit], [undo] = changed["edits"], back["edits"]
     assert edit["before"] != edit["after"]

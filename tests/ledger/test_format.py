@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from knobledger.event import KINDS, class_of, decode, encode, id_of
 from knobledger.events.entry import Event
 from knobledger.events.notes import PrunedFile
+from knobledger.events.serving import Before, GateSeen, SeenRunning
 from knobledger.ledger.finding import FindingKind
 from knobledger.ledger.history import commit
 from knobledger.ledger.index import Index
@@ -32,6 +33,7 @@ _NAMES = {"EventId": "id", "Digest": "digest", "HostPath": "path", "TargetName":
 _PARTS: tuple[type[BaseModel], ...] = (
     *(Edit, Ask, PlannedFile, PrunedFile, LaterEdit),
     *(Manifest, Receipt, Step, GrepLine),
+    *(Before, SeenRunning, GateSeen),
 )
 _KINDS: tuple[type[BaseModel], ...] = tuple(map(class_of, KINDS))
 

@@ -229,6 +229,8 @@ def _options(
             f"label {shared.label!r} can't be part of a file's name",
             hint="letters, digits, `_`, `.`, `+`, `-`",
         )
+    if shared.roll_back and shared.restart == "none":
+        raise Usage("--roll-back-on-failure needs a restart to fail", hint="add `--restart service`")
     return Options(
         add=add,
         line=line,
@@ -239,6 +241,8 @@ def _options(
         hypotheses=tuple(shared.hypotheses or ()),
         purpose=shared.kind,
         label=shared.label,
+        restart=shared.restart,
+        roll_back_on_failure=shared.roll_back,
         confirm_within_s=_window(shared.confirm_within),
     )
 

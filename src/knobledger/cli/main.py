@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from knobledger.ahead import WITH_VALUE
-from knobledger.cli import change, confirm, look, signers, upkeep
+from knobledger.cli import change, confirm, look, serve, signers, upkeep
 from knobledger.cli.session import session
 from knobledger.errors import Bug, Interrupted, KnobError, Usage
 
@@ -30,6 +30,7 @@ change.register(app)
 confirm.register(app)
 look.register(app)
 signers.register(app)
+serve.register(app)
 upkeep.register(app)
 
 
@@ -158,6 +159,9 @@ def error_details(error: KnobError) -> list[str]:
             else "by hand"
         )
         lines.append(f"later edit: {item['sign']}{item['text']}   ({by})")
+    log = error.values.get("log")
+    if isinstance(log, list) and log:
+        lines += ["the last lines of its log:", *(f"  | {text}" for text in log)]
     commands = error.values.get("commands")
     if isinstance(commands, (list, tuple)):
         lines += [f"$ {command}" for command in commands]

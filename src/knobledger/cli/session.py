@@ -38,12 +38,14 @@ class Session:
     def workspace(self) -> Iterator[Workspace]:
         """The workspace that the command line and the environment mean; its footer is said at the end."""
         from knobledger import ahead
+        from knobledger.cli.talk import Talk
         from knobledger.workspace import Workspace
 
         opened = Workspace.open(
             self.directory, os.environ, on_behalf_of=self.on_behalf_of, connect=ahead.connect
         )
         self.masker = opened.masker
+        opened.progress = Talk(sys.stderr)
         try:
             with opened:
                 yield opened

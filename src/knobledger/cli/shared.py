@@ -35,6 +35,18 @@ class Shared:
             "--in-place", help="Write into the file where a rename can't work (bind mount, hard link)."
         ),
     ] = False
+    restart: Annotated[
+        Literal["none", "service", "dependents", "group"],
+        typer.Option(
+            "--restart", help="Restart afterwards: the service, with its dependents, or its groups."
+        ),
+    ] = "none"
+    roll_back: Annotated[
+        bool,
+        typer.Option(
+            "--roll-back-on-failure", help="Files and services go back if a service is not healthy after it."
+        ),
+    ] = False
     confirm_within: Annotated[
         str,
         typer.Option(

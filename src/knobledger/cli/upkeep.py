@@ -55,10 +55,19 @@ def verify(
         return session.show(workspace.verify(hosts=hosts))
 
 
-def recover() -> int:
-    """Settle attempts whose outcome is not recorded, by a fresh look at their hosts."""
+def recover(
+    finish: Annotated[
+        bool, typer.Option("--finish", help="Restart what a restart left in the middle has not proven.")
+    ] = False,
+    roll_back: Annotated[
+        bool, typer.Option("--roll-back", help="Take the change of such a restart back, then restart.")
+    ] = False,
+) -> int:
+    """Settle attempts whose outcome is not recorded, by a fresh look; say how restarts stand that have no end."""
+    if finish and roll_back:
+        raise Usage("--finish and --roll-back exclude each other", hint="`knob recover` alone only looks")
     with session.workspace() as workspace:
-        return session.show(workspace.recover())
+        return session.show(workspace.recover("finish" if finish else "roll back" if roll_back else "look"))
 
 
 def index(

@@ -133,13 +133,13 @@ def host_again(directory: Path) -> int:
 
 def _tune(play: Play) -> None:
     play.tell("One host, three services: prefill, decode, router. Started by serve scripts, over SSH.")
-    play.there("./restart.sh prefill decode router")
+    play.there("for s in prefill decode router; do ./service.sh start $s; done")
     play.there(f"grep -n TARGET_CTAS {play.stage.script('decode').name}")
     play.tell("14:14  Tuning: an A/B test says the knob is worth more at 512 (C64: 719.5 -> 811.7 tokens/s).")
     play.knob(
-        "set", "gpu1/decode", f"{KNOB}=512", "--kind", "perf", "--why", "A/B: C64 +12.8 %", "--go-ahead"
-    )
-    play.there("./restart.sh decode")
+        "set", "gpu1/decode", f"{KNOB}=512", "--kind", "perf", "--why", "A/B: C64 +12.8 %", "--restart", "service",
+        "--go-ahead",
+    )  # fmt: skip
     play.prove("decode runs with 512", _live(play) == "512")
 
 
@@ -151,9 +151,8 @@ def _suspect(play: Play) -> None:
     play.tell("20:25  The newest knob is suspected, and taken out. A backup comes first, under a label.")
     play.knob(
         "unset", "gpu1/decode", KNOB, "--label", "pretgt_revert_2025", "--kind", "mitigation",
-        "--for", "knob-hangs-harness", "--why", "harnesses hang since the knob", "--go-ahead",
+        "--for", "knob-hangs-harness", "--why", "harnesses hang since the knob", "--restart", "service", "--go-ahead",
     )  # fmt: skip
-    play.there("./restart.sh decode")
     play.prove("decode runs without the knob", _live(play) == "")
     play.tell("Other work goes on: a watchdog for requests that stay in flight at prefill. A real fix.")
     play.knob(
@@ -193,7 +192,12 @@ def _restore(play: Play) -> None:
 
 def _after(play: Play) -> None:
     play.tell("Co-restart in order, each healthy before the next; then the value out of the running process.")
-    play.there("./restart.sh prefill decode router")
+    restarted = play.knob("restart", "dsv4", "--go-ahead")
+    ended = [line.split(":")[0].strip() for line in restarted.splitlines() if ": healthy after" in line]
+    play.prove(
+        "prefill, decode and router came up in this order",
+        ended[:3] == ["gpu1/prefill", "gpu1/decode", "gpu1/router"],
+    )
     live = play.there(f"tr '\\0' '\\n' </proc/$(./service.sh pid decode)/environ | grep {KNOB}")
     play.prove("the running decode process has 512", live.strip() == f"{KNOB}=512")
     play.tell(

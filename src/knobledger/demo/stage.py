@@ -129,9 +129,6 @@ def _write_host(host: Path, ports: dict[str, int]) -> None:
         }
         _script(host / _script_name(service), rendered("demo/serve.sh.j2", facts))
     _script(host / "service.sh", rendered("demo/service.sh.j2", {"root": quote(str(host))}))
-    services = {name: ports[name] for name in SERVICES}
-    facts = {"root": quote(str(host)), "ports": services}
-    _script(host / "restart.sh", rendered("demo/restart.sh.j2", facts))
 
 
 def _script(path: Path, text: str) -> None:

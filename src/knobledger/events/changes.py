@@ -49,6 +49,8 @@ class Planned(Event):
     restart: RestartScope = "none"
     confirm_within_s: int = 0
     """seconds after which the change puts itself back unless it is confirmed; 0: it stays"""
+    roll_back_on_failure: bool = False
+    """files and services go back if a service does not become healthy"""
     policy: Policy = "confirm"
     expires: str
     """UTC with microseconds"""

@@ -51,6 +51,8 @@ class Service:
     """full names, `HOST/SERVICE`"""
     stable_s: float
     log: HostPath | None
+    grace_s: float | None = None
+    """between SIGTERM and SIGKILL; None: the unit's own time, 30 s without a unit"""
 
     @property
     def full_name(self) -> str:
@@ -168,6 +170,7 @@ class Config:
             after=tuple(_full(host, other) for other in section.after),
             stable_s=section.stable,
             log=None if section.log is None else HostPath(section.log),
+            grace_s=section.grace,
         )
 
     def target(self, name: str) -> Target:
@@ -207,6 +210,12 @@ class Config:
             target = self.target(target_name)
             found.setdefault(target.name, target)
         return tuple(found.values())
+
+    def targets_of(self, service: str) -> tuple[Target, ...]:
+        """Every target of a service, its script first. Raises `Unknown`."""
+        _, section = self._service(service)
+        keys = [*(["script"] if section.script is not None else []), *section.files]
+        return tuple(self.target(f"{service}:{key}") for key in keys)
 
     def _expand(self, names: Sequence[str]) -> Iterator[str]:
         for name in names:

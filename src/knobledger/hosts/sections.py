@@ -61,6 +61,8 @@ class HttpHealth(Section):
     status: int = Field(default=200, ge=100, le=599)
     body: str | None = None
     """a regular expression"""
+    through: bool = False
+    """the port belongs to something else on purpose, such as a proxy: who answers is not looked at"""
     within: Duration = 300.0
 
     @model_validator(mode="after")
@@ -77,6 +79,7 @@ class TcpHealth(Section):
     """A port that must accept connections: `ADDRESS:PORT`."""
 
     tcp: str = Field(pattern=r"^.+:\d{1,5}$")
+    through: bool = False
     within: Duration = 300.0
 
 
@@ -167,6 +170,7 @@ class ServiceSection(Section):
     metrics: NonEmpty | None = None
     after: tuple[str, ...] = ()
     stable: Duration = 0.0
+    grace: Duration | None = None
     log: PathOnHost | None = None
     approval: ApprovalPolicy | None = None
     backup_dir: NonEmpty | None = None

@@ -38,12 +38,23 @@ rehearse() {
         echo "the restart is no shell command: $said" >rehearsal
         return 1
     fi
-    # Each line begins with a program.
-    while read -r word _; do
-        [ -z "$word" ] || command -v "$word" >/dev/null 2>&1 || {
+    # Each line begins with a program, or sets a variable.
+    while read -r word rest; do
+        case $word in
+        '' | *=*) continue ;;
+        esac
+        command -v "$word" >/dev/null 2>&1 || {
             echo "the restart needs $word, which is not here" >rehearsal
             return 1
         }
+        case "$word $rest" in
+        'systemctl restart '*)
+            systemctl cat -- "${rest#restart }" >/dev/null 2>&1 || {
+                echo "the restart needs ${rest#restart }, which systemd does not know" >rehearsal
+                return 1
+            }
+            ;;
+        esac
     done <restart
     echo "the old content was staged beside the file with its attributes, and taken away again" >rehearsal
 }
@@ -73,7 +84,7 @@ fire() {
     ok)
         what=reverted
         if [ -s restart ] && grep -q . restart; then
-            if said=$(/bin/sh ./restart 2>&1); then restarted=ok; else restarted=failed; fi
+            if said=$(/bin/sh -e ./restart 2>&1); then restarted=ok; else restarted=failed; fi
         fi
         ;;
     same) what=unchanged ;;

@@ -33,7 +33,14 @@ CLOCK_SLACK_S = 60.0
 """An event says when it was made, which is before it is written, so two commands at once may cross
 by a few seconds; more than this is worth a look."""
 
-_REFERENCES = {"plan": "planned", "attempt": "started", "undoes": "planned", "about": ""}
+_REFERENCES = {
+    "plan": "planned",
+    "attempt": "started",
+    "undoes": "planned",
+    "about": "",
+    "chain": "restart_started",
+    "resumes": "restart_started",
+}
 """The fields that hold an event's id, and the kind of the event that it must be (empty: any)."""
 
 

@@ -14,6 +14,7 @@ from knobledger.events.notes import Noted
 from knobledger.moment import Resolved
 from knobledger.names import Digest, EventId, TargetName
 from knobledger.plan import Edit
+from knobledger.report.serving import RestartReport
 from knobledger.state import Fate, Finding, State
 
 
@@ -81,6 +82,7 @@ class Since:
     zone: str
     changes: tuple[ChangeLine, ...]
     observed: tuple[ChangeLine, ...]
+    restarts: tuple[RestartReport, ...] = ()
     drift: tuple[DriftLine, ...] = ()
     looked: bool = False
     """the hosts were asked, too"""
@@ -94,7 +96,7 @@ class Since:
             "until": self.end,
             "zone": self.zone,
             "changes": [change.to_json() for change in self.changes],
-            "restarts": [],
+            "restarts": [restart.to_json() for restart in self.restarts],
             "observed": [change.to_json() for change in self.observed],
             "hypotheses": hypotheses,
             "drift": [line.to_json() for line in self.drift],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from knobledger.errors import KnobError
 from knobledger.events.changes import Applied, Failed, Planned, RolledBack, Settled
+from knobledger.folds.serving import Serving
 from knobledger.names import EventId, TargetName
 from knobledger.plan import PlannedFile
 from knobledger.receipt import Receipt
@@ -16,6 +17,7 @@ from knobledger.state import Attempt, Fate, Plan, PlanStatus, State
 
 if TYPE_CHECKING:
     from knobledger.report.pending import PendingLine
+    from knobledger.report.serving import RestartPreview, RestartReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,10 @@ class PlanReport:
     remarks: tuple[str, ...] = ()
     armed: tuple[PendingLine, ...] = ()
     """where it waits, or waited, for its confirmation"""
+    restart_preview: RestartPreview | None = None
+    """the services that it would restart; None: none, or not asked"""
+    restarted: RestartReport | None = None
+    """the newest restart that belongs to the change"""
 
     @property
     def is_change(self) -> bool:
@@ -105,6 +111,8 @@ class PlanReport:
             "stale": self.stale,
             "restart": planned.restart,
             "confirm_within_s": planned.confirm_within_s,
+            "roll_back_on_failure": planned.roll_back_on_failure,
+            "restart_preview": self.restart_preview.to_json() if self.restart_preview else None,
             "warnings": [*planned.warnings, *self.remarks],
             "targets": [target.to_json() for target in self.targets],
         }
@@ -113,7 +121,9 @@ class PlanReport:
             out |= {
                 "change": self.id,
                 "receipt": only.receipt.model_dump(mode="json") if only and only.receipt else None,
-                "restart": {"scope": planned.restart, "done": False},
+                "restart": self.restarted.to_json()
+                if self.restarted
+                else {"scope": planned.restart, "done": False, "services": []},
                 "fate": self.fate,
                 "by": self.fate_by,
             }
@@ -160,6 +170,7 @@ def plan_report(
     failures: Mapping[TargetName, KnobError] | None = None,
     differences: Mapping[TargetName, tuple[str, ...]] | None = None,
     remarks: tuple[str, ...] = (),
+    restart_preview: RestartPreview | None = None,
 ) -> PlanReport:
     """The report of a plan, from the ledger's state and what went wrong in this process."""
     targets = tuple(
@@ -179,6 +190,8 @@ def plan_report(
         fate_by=by,
         remarks=remarks,
         armed=_armed(state, plan, now) if plan.planned.confirm_within_s else (),
+        restart_preview=restart_preview,
+        restarted=_restart(state, plan),
     )
 
 
@@ -186,6 +199,14 @@ def _armed(state: State, plan: Plan, now: datetime) -> tuple[PendingLine, ...]:
     from knobledger.report.pending import PendingLine
 
     return tuple(PendingLine(pending, now) for pending in state.armings.of(plan.id))
+
+
+def _restart(state: State, plan: Plan) -> RestartReport | None:
+    if not plan.is_change:
+        return None
+    from knobledger.report.serving import restart_of
+
+    return restart_of(Serving.of(state.events), plan.id)
 
 
 def _outcome(

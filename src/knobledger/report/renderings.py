@@ -14,6 +14,7 @@ _HOMES = {
     "knobledger.report.signers": "knobledger.report.terminal_signers",
     "knobledger.report.status": "knobledger.report.terminal_look",
     "knobledger.report.scanned": "knobledger.report.terminal_look",
+    "knobledger.report.serving": "knobledger.report.terminal_serving",
     "knobledger.report.upkeep": "knobledger.report.terminal_upkeep",
     "knobledger.report.benches": "knobledger.report.terminal_bench",
 }

@@ -42,6 +42,13 @@ class TargetStatus:
     """None: not known, since nobody has looked at the process"""
     knobs: tuple[KnobLine, ...]
     error: str = ""
+    owed_by: tuple[EventId, ...] = ()
+    """the changes that no process has been seen to have started after"""
+    owed_since: str = ""
+    seen: str = ""
+    """what a new process was seen to lack"""
+    unhealthy: str = ""
+    """why its service was not healthy after its last restart"""
 
     def to_json(self) -> dict[str, Any]:
         """One entry of `targets`."""
@@ -52,6 +59,10 @@ class TargetStatus:
             "drift": self.drift,
             "recorded": self.recorded,
             "restart_owed": self.restart_owed,
+            "owed_by": list(self.owed_by),
+            "owed_since": self.owed_since,
+            "seen": self.seen,
+            "unhealthy": self.unhealthy,
             "knobs": [knob.to_json() for knob in self.knobs],
             "error": self.error,
         }

@@ -14,6 +14,7 @@ from knobledger.names import EventId, short
 from knobledger.report.changes import Blame, ChangeLine, Log, Since
 from knobledger.report.paper import Paper
 from knobledger.report.scanned import Scan, ScannedEdit
+from knobledger.report.serving import RestartReport
 from knobledger.report.status import Status, TargetStatus
 from knobledger.report.terminal import diff_text, edit_text, line, render
 
@@ -25,10 +26,14 @@ def local(at: str, zone: str) -> datetime:
 
 @render.register
 def _(report: Since, page: Paper) -> None:
-    items = sorted((*report.changes, *report.observed), key=lambda item: (item.at, item.change))
+    items: list[ChangeLine | RestartReport] = [*report.changes, *report.observed, *report.restarts]
+    items.sort(key=lambda item: item.at)
     line(page, f"since {report.start.echo()}", "bold")
     for item in items:
-        _change(item, report.zone, page)
+        if isinstance(item, RestartReport):
+            _restart(item, report.zone, page)
+        else:
+            _change(item, report.zone, page)
     if not items:
         line(page, "nothing changed, as far as the ledger knows")
     for drift in report.drift:
@@ -41,6 +46,17 @@ def _(report: Since, page: Paper) -> None:
             "edits by hand that nobody has looked at yet are not here: `--live` asks the hosts",
             "dim",
         )
+
+
+def _restart(item: RestartReport, zone: str, page: Paper) -> None:
+    chain = item.chain
+    when = local(item.at, zone)
+    what = f"{short(chain.id)}  restart  {', '.join(chain.services)}   [{item.outcome}]"
+    line(page, f"{when:%m-%d %H:%M:%S %Z}  {what}", "" if item.done else "red")
+    by = f"by {chain.started.actor}"
+    about = f"after change {short(chain.started.plan)}" if chain.started.plan else ""
+    why = chain.ended.reason if chain.ended else ""
+    line(page, "    " + "; ".join(part for part in (by, about, why) if part), "dim")
 
 
 def _change(item: ChangeLine, zone: str, page: Paper) -> None:
@@ -122,6 +138,13 @@ def _target(target: TargetStatus, live: bool, page: Paper) -> None:
         state, style = ("as recorded" if live else "recorded, not looked at"), "dim"
     line(page, f"{target.target}   {target.path}", "bold")
     line(page, f"  {state}", style)
+    if target.restart_owed:
+        by = f" by {', '.join(map(short, target.owed_by))}" if target.owed_by else ""
+        line(page, f"  restart owed{by}, since {target.owed_since[:19].replace('T', ' ')}Z", "yellow")
+    if target.seen:
+        line(page, f"  seen in a process that is new: {target.seen}", "yellow")
+    if target.unhealthy:
+        line(page, f"  unhealthy after its last restart: {target.unhealthy}", "red")
     for knob in target.knobs:
         if not knob.occurrence["active"]:
             continue

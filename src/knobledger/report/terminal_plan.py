@@ -27,7 +27,17 @@ def _(report: PlanReport, page: Paper) -> None:
             diff_text(page, file.diff)
             if target.message:
                 line(page, f"  {target.outcome}: {target.message}", "red")
+    if report.restart_preview and not report.is_change:
+        _import_restarts()
+        render(report.restart_preview, page)
+    elif report.restarted:
+        _import_restarts()
+        render(report.restarted, page)
     _reasons(report, page)
+
+
+def _import_restarts() -> None:
+    import knobledger.report.terminal_serving  # noqa: F401 - it registers its renderings
 
 
 def _later(file: PlannedFile, page: Paper) -> None:
@@ -140,7 +150,8 @@ def _afterwards(report: PlanReport, name: str, page: Paper) -> None:
     if report.fate not in (None, "in effect"):
         line(page, f"since then {report.fate}, by {short(report.fate_by or '')}")
         return
-    line(page, "nothing was restarted: a running process keeps the old value until it is", "yellow")
+    if report.restarted is None:
+        line(page, "nothing was restarted: a running process keeps the old value until it is", "yellow")
     verb = "restore" if report.planned.verb in ("revert", "unset") else "revert"
     line(page, f"to take it back: knob {verb} {name}", "dim")
 

@@ -76,7 +76,7 @@ def _(report: Difference, page: Paper) -> None:
 
 @render.register
 def _(report: Recovered, page: Paper) -> None:
-    if not report.settled and not report.unsettled:
+    if not report.settled and not report.unsettled and not report.restarts:
         line(page, "nothing is in doubt")
     words = {
         "applied": "the change is in the file",
@@ -87,6 +87,14 @@ def _(report: Recovered, page: Paper) -> None:
         line(page, f"{short(change)}  {target}: settled, {outcome}: {words.get(outcome, '')}")
     for change, target, message, _ in report.unsettled:
         line(page, f"{short(change)}  {target}: still in doubt: {message}", "red")
+    for one in report.restarts:
+        about = f", of change {short(one.change)}" if one.change else ""
+        name = f"restart {short(one.restart)}" if one.restart else "the restart"
+        line(page, f"{name}{about}: {one.outcome}", "red" if one.exit else "green")
+        for service, state in one.services:
+            line(page, f"  {service}: {state}")
+        if one.message:
+            line(page, f"  {one.message}", "red" if one.exit else "")
 
 
 @render.register

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from knobledger.names import Digest, EventId, HostPath, TargetName
 from knobledger.plan import Edit
@@ -125,20 +125,45 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class RecoveredRestart:
+    """A restart that was left in the middle, or that never began."""
+
+    restart: EventId | None
+    change: EventId | None
+    services: tuple[tuple[str, str], ...]
+    """each with what was found: `up: pid 4711, started ...`, `down`"""
+    outcome: Literal["in the middle", "going on", "finished", "rolled back", "failed"]
+    message: str = ""
+    exit: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """One entry of `restarts`."""
+        return {
+            "restart": self.restart,
+            "change": self.change,
+            "services": [{"service": name, "state": state} for name, state in self.services],
+            "outcome": self.outcome,
+            "message": self.message,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Recovered:
     """What `recover` settled: (change, target, outcome), and what it could not: (.., message, exit code)."""
 
     settled: tuple[tuple[EventId, TargetName, str], ...]
     unsettled: tuple[tuple[EventId, TargetName, str, int], ...]
+    restarts: tuple[RecoveredRestart, ...] = ()
 
     @property
     def exit_code(self) -> int:
         """0 if nothing is left in doubt, else that of the first that is."""
-        return self.unsettled[0][3] if self.unsettled else 0
+        codes = [item[3] for item in self.unsettled] + [one.exit for one in self.restarts if one.exit]
+        return codes[0] if codes else 0
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of `recover`."""
-        return {
+        out: dict[str, Any] = {
             "settled": [
                 {"change": change, "target": target, "outcome": outcome}
                 for change, target, outcome in self.settled
@@ -148,6 +173,9 @@ class Recovered:
                 for change, target, message, _ in self.unsettled
             ],
         }
+        if self.restarts:
+            out["restarts"] = [one.to_json() for one in self.restarts]
+        return out
 
 
 @dataclass(frozen=True, slots=True)

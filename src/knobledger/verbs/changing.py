@@ -12,22 +12,23 @@ from knobledger.events.changes import Approved, Rejected
 from knobledger.hosts.config import Target
 from knobledger.knobs import Request
 from knobledger.names import EventId, TargetName, short
-from knobledger.opening import Opening
 from knobledger.plan import PlannedFile, Verb
 from knobledger.report.plans import Decided, NothingToDo, PlanReport, plan_report
 from knobledger.state import Plan
+from knobledger.verbs.confirming import Confirming
 from knobledger.who import signing_key
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
 
-class Changing(Opening):
+class Changing(Confirming):
     """Plans, go-aheads, and applying."""
 
     def set(
         self, targets: Sequence[str], requests: Sequence[Request], options: Options
     ) -> PlanReport | NothingToDo:
         """Plans knob values (or, with None, their absence) on targets."""
+        self.check_window(targets, options)
         where = self.targets(targets)
         verb: Verb = "unset" if all(request.value is None for request in requests) else "set"
         if not requests:
@@ -38,6 +39,7 @@ class Changing(Opening):
         self, target: str, editor: Callable[[bytes, str], bytes], options: Options
     ) -> PlanReport | NothingToDo:
         """Plans a whole file as `editor` returns it; it is given the live bytes and the file's name."""
+        self.check_window([target], options)
         where, host = self.only(target)
         seen = look(self.desk, where, host)
         content = editor(seen.remote.content, Path(where.path).name)
@@ -66,13 +68,19 @@ class Changing(Opening):
 
         plan = self.state.plans[change]
         applied = [a.started.target for a in plan.attempts if a.succeeded]
+        self.check_window(applied, options)
         return self._drafted(draft_undo(self.desk, verb, change, self.targets(applied), options))
 
     def _drafted(self, draft: Draft) -> PlanReport | NothingToDo:
         if draft.plan is None:
             return NothingToDo(tuple(seen.target.name for seen in draft.seen), draft.remarks)
+        plan = self.state.plans[draft.plan]
+        preview = None
+        if plan.planned.restart != "none":
+            where = [file.target for file in plan.planned.files]
+            preview = self._preview(self._in_scope(where, plan.planned.restart), plan.planned.restart)
         return plan_report(
-            self.state, self.state.plans[draft.plan], self.now, stale=False, remarks=draft.remarks
+            self.state, plan, self.now, stale=False, remarks=draft.remarks, restart_preview=preview
         )
 
     def approve(self, plan: str, source: str, *, key: str = "", break_glass: str = "") -> Decided:
@@ -144,9 +152,9 @@ class Changing(Opening):
         return Decided(plan_report(self.state, found, self.now), "rejected", self.desk.author.actor)
 
     def apply(self, plan: str) -> PlanReport:
-        """Applies an approved plan, target by target, stopping at the first that fails.
+        """Applies an approved plan, target by target, stopping at the first that fails; then restarts as it says.
 
-        With one target its error is raised; with several the report carries each outcome.
+        With one target its error is raised; with several the report carries each outcome. Raises `Unhealthy`.
         """
         found = self.find_plan(plan)
         ready(self.desk, found)
@@ -165,13 +173,16 @@ class Changing(Opening):
                     raise
                 failures[file.target] = error
                 break
+        if not failures:
+            self.restart_after(found)
         return plan_report(self.state, found, self.now, failures=failures, differences=differences)
 
     def _apply_to(
         self, plan: Plan, file: PlannedFile, target: Target, differences: dict[TargetName, tuple[str, ...]]
     ) -> None:
         host = self.host(target.host)
-        attempt(self.desk, plan, target, host, lambda: self.host(target.host, fresh=True))
+        restarts = self.restarts_of(plan, file)
+        attempt(self.desk, plan, target, host, lambda: self.host(target.host, fresh=True), restarts)
         if file.backup and not file.clean:
             from knobledger import looking
 

@@ -2,23 +2,70 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from knobledger.errors import KnobError, PlanMode, Refused
 from knobledger.names import EventId, short
-from knobledger.opening import Opening
 from knobledger.quoting import command_line
+from knobledger.verbs.serving import Serving
 
 if TYPE_CHECKING:
+    from knobledger.apply import Restarts
+    from knobledger.drafting import Options
     from knobledger.folds.arming import Pending
     from knobledger.hosts.config import Target
+    from knobledger.plan import PlannedFile
     from knobledger.report.pending import PendingLine, PendingReport
+    from knobledger.state import Plan
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
 
-class Confirming(Opening):
+class Confirming(Serving):
     """Armed changes: kept, or looked at."""
+
+    def check_window(self, targets: Sequence[str], options: Options) -> None:
+        """Refuses a window that its own restart would use up: at least twice the slowest recorded start."""
+        if not options.confirm_within_s or options.restart == "none":
+            return
+        for name in self._in_scope(targets, options.restart):
+            slowest = self.serving.slowest_start_s(name)
+            if slowest is not None and options.confirm_within_s < 2 * slowest:
+                raise Refused(
+                    f"{name} has taken {slowest:.0f} s to start, so a window of {options.confirm_within_s} s would "
+                    "be over before anybody could judge it",
+                    hint=f"`--confirm-within {math.ceil(2 * slowest)}s` or more",
+                )
+
+    def restarts_of(self, plan: Plan, file: PlannedFile) -> Restarts:
+        """What the deadline of an armed change restarts on the target's host: what the change itself restarts.
+
+        With several targets on one host the last one does it, since its deadline is the last. Raises `Refused` where a
+        service of the scope runs on a host on which nothing is armed.
+        """
+        planned = plan.planned
+        if not planned.confirm_within_s or planned.restart == "none":
+            return ()
+        from knobledger.services.control import restart_lines
+
+        hosts = {self.config.target(one.target).host: one.target for one in planned.files}
+        services = [
+            self.config.service(name)
+            for name in self._in_scope([f.target for f in planned.files], planned.restart)
+        ]
+        for service in services:
+            if service.host not in hosts:
+                raise Refused(
+                    f"{service.full_name} is restarted by this change, and nothing on {service.host!r} could restart it "
+                    "again at the deadline",
+                    hint="without --confirm-within, or with a scope that stays on the hosts of the targets",
+                )
+        host = self.config.target(file.target).host
+        if hosts[host] != file.target:
+            return ()
+        return tuple((one.full_name, restart_lines(one)) for one in services if one.host == host)
 
     def confirm(self, change: str) -> PendingReport:
         """Lets an armed change stay, on each of its targets, over fresh connections. Raises `Refused` if too late."""

@@ -11,7 +11,7 @@ from knobledger.errors import KnobError, PlanMode, Refused
 from knobledger.events.notes import Noted
 from knobledger.ledger.store import Ledger
 from knobledger.names import EventId, TargetName
-from knobledger.opening import Opening
+from knobledger.verbs.recovering import Recovering, Settling
 
 if TYPE_CHECKING:
     from knobledger.folds.arming import Pending
@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
 
-class Upkeep(Opening):
+class Upkeep(Recovering):
     """Settling, verifying, indexing."""
 
-    def recover(self) -> Recovered:
-        """Settles every attempt in doubt by a fresh look at its host."""
+    def recover(self, restarts: Settling = "look") -> Recovered:
+        """Settles every attempt in doubt by a fresh look at its host.
+
+        Of restarts that were left in the middle it says what is up and what is down; `finish` and `roll back` settle them.
+        """
         from knobledger.report.upkeep import Recovered
 
         if self.planning_only:
@@ -44,7 +47,7 @@ class Upkeep(Opening):
         for pending in self.state.pending():
             self._settle_armed(pending, settled, unsettled)
         self.desk.ledger.tidy()
-        return Recovered(tuple(settled), tuple(unsettled))
+        return Recovered(tuple(settled), tuple(unsettled), self.recover_restarts(restarts))
 
     def _settle_armed(
         self,

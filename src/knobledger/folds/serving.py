@@ -1,0 +1,205 @@
+"""The fold of restarts: which are owed, how long each service takes to start, which chain was left in the middle. Pure.
+
+Nothing is believed that was not seen: only a process that started after the write ends an owed restart, and a
+value that was seen to be missing in such a process brings it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from knobledger.events.changes import Applied, Observed, Planned, Settled
+from knobledger.events.entry import Event, Foreign
+from knobledger.names import EventId, TargetName
+
+if TYPE_CHECKING:
+    from knobledger.events.serving import RestartEnded, RestartStarted, ServiceRestarted
+
+# Every command asks this fold for its footer, so the classes of events that a ledger does not hold stay unimported.
+
+REMEMBERED = 5
+"""recorded starts that an expectation is made from, the newest"""
+
+
+@dataclass(slots=True)
+class Chain:
+    """A chain of restarts; one with neither an end nor a successor was left in the middle, or is still going on."""
+
+    id: EventId
+    started: RestartStarted
+    outcomes: dict[str, ServiceRestarted] = field(default_factory=dict)
+    ended: RestartEnded | None = None
+    taken_over_by: EventId | None = None
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """In the order of their start."""
+        return tuple(before.service for before in self.started.services)
+
+
+@dataclass(slots=True)
+class Owed:
+    """A target whose process runs with older bytes, as far as anybody has seen."""
+
+    target: TargetName
+    service: str
+    changes: list[EventId] = field(default_factory=list)
+    since: str = ""
+    """when the first of them was written, UTC"""
+    seen: str = ""
+    """what a new process was seen without, if that is the reason"""
+
+
+@dataclass(slots=True)
+class Serving:
+    """What the ledger says of restarts."""
+
+    chains: dict[EventId, Chain] = field(default_factory=dict)
+    owed: dict[TargetName, Owed] = field(default_factory=dict)
+    current: set[TargetName] = field(default_factory=set)
+    """targets whose process was seen to have started after their last write"""
+    unhealthy: dict[str, ServiceRestarted] = field(default_factory=dict)
+    """services whose last restart did not end well"""
+    _times: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    _recorded: set[TargetName] = field(default_factory=set)
+    _to_restart: dict[EventId, bool] = field(default_factory=dict)
+    """changes that were to be followed by a restart, and whether one was begun"""
+    _planned: set[EventId] = field(default_factory=set)
+    """plans with a restart"""
+
+    @classmethod
+    def of(cls, events: Mapping[EventId, Event]) -> Serving:
+        """Folds the events of a state, which are in order already."""
+        serving = cls()
+        for id_, event in events.items():
+            serving._take(id_, event)
+        return serving
+
+    def in_the_middle(self) -> list[Chain]:
+        """Chains whose end nobody recorded, and that no other took over, oldest first."""
+        return [one for one in self.chains.values() if one.ended is None and one.taken_over_by is None]
+
+    def root_of(self, chain: Chain) -> Chain:
+        """The chain that was begun first, if this one takes over another."""
+        while chain.started.resumes in self.chains:
+            chain = self.chains[chain.started.resumes]
+        return chain
+
+    def never_begun(self) -> list[EventId]:
+        """Changes that were to be followed by a restart, and nothing of it is recorded while it is still owed."""
+        owed = {change for one in self.owed.values() for change in one.changes}
+        return [change for change, begun in self._to_restart.items() if not begun and change in owed]
+
+    def expected_start_s(self, service: str) -> float | None:
+        """From the order to start until healthy: the median of the newest recorded ones; None: never recorded."""
+        times = self._times.get(service)
+        return _middle([start for _, start in times[-REMEMBERED:]]) if times else None
+
+    def expected_stop_s(self, service: str) -> float | None:
+        """From the order to stop until it has gone, in the same way."""
+        times = self._times.get(service)
+        return _middle([stop for stop, _ in times[-REMEMBERED:]]) if times else None
+
+    def slowest_start_s(self, service: str) -> float | None:
+        """The longest recorded start."""
+        times = self._times.get(service)
+        return max(start for _, start in times) if times else None
+
+    def _take(self, id_: EventId, event: Event) -> None:
+        if isinstance(event, Foreign):
+            return
+        match event.kind:
+            case "planned":
+                if cast("Planned", event).restart != "none":
+                    self._planned.add(id_)
+            case "applied":
+                self._written(cast("Applied", event))
+            case "settled":
+                if cast("Settled", event).outcome == "applied":
+                    self._written(cast("Settled", event))
+            case "observed":
+                self._recorded.add(cast("Observed", event).target)
+                self.current.discard(cast("Observed", event).target)
+            case "restart_started":
+                started = cast("RestartStarted", event)
+                self.chains[id_] = Chain(id_, started)
+                if started.resumes in self.chains:
+                    self.chains[started.resumes].taken_over_by = id_
+                if started.plan in self._to_restart:
+                    self._to_restart[started.plan] = True
+            case "service_restarted":
+                self._restarted(cast("ServiceRestarted", event))
+            case "restart_ended":
+                ended = cast("RestartEnded", event)
+                if chain := self.chains.get(ended.chain):
+                    chain.ended = chain.ended or ended
+            case "seen_live":
+                self._seen_live(event)
+            case _:
+                pass
+
+    def _written(self, event: Applied | Settled) -> None:
+        target, change = event.target, event.plan
+        self._recorded.add(target)
+        self.current.discard(target)
+        if change in self._planned:
+            self._to_restart.setdefault(change, False)
+        owed = self.owed.setdefault(target, Owed(target, target.partition(":")[0]))
+        owed.changes.append(change)
+        owed.since = owed.since or event.at
+
+    def _restarted(self, event: ServiceRestarted) -> None:
+        if chain := self.chains.get(event.chain):
+            chain.outcomes[event.service] = event
+        if event.outcome == "healthy":
+            self.unhealthy.pop(event.service, None)
+            if event.healthy_after_s is not None:
+                times = self._times.setdefault(event.service, [])
+                times.append((event.stopped_after_s or 0.0, event.healthy_after_s))
+        else:
+            self.unhealthy[event.service] = event
+        if event.after:  # these started after all that is recorded so far was written
+            for target in self._recorded:
+                if target.partition(":")[0] == event.service:
+                    self.owed.pop(target, None)
+                    self.current.add(target)
+
+    def _seen_live(self, event: Event) -> None:
+        """`seen_live`, by its fields: processes that started after the write, and the knobs in them."""
+        target: TargetName = getattr(event, "target", TargetName(""))
+        processes = getattr(event, "processes", ())
+        knobs = getattr(event, "knobs", ())
+        if not any(process.after_write for process in processes):
+            return
+        older = {process.pid for process in processes if not process.after_write}
+        lacking = [knob for knob in knobs if _lacks(knob, older)]
+        if not lacking:
+            self.owed.pop(target, None)
+            self.current.add(target)
+            return
+        self.current.discard(target)
+        owed = self.owed.setdefault(target, Owed(target, target.partition(":")[0], since=event.at))
+        owed.seen = ", ".join(
+            f"{knob.name} is {knob.written!r} in the file and "
+            + (repr(knob.value) if knob.state == "present" else knob.state)
+            + " in the process"
+            for knob in lacking
+        )
+
+
+def _middle(times: list[float]) -> float:
+    """The median; of an even number the longer one."""
+    return sorted(times)[len(times) // 2]
+
+
+def _lacks(knob: object, older: set[int]) -> bool:
+    """The file gives it a value, and each newer process that could be read has another one, or none."""
+    written = getattr(knob, "written", None)
+    groups = [
+        group
+        for group in getattr(knob, "values", ())
+        if group.state != "unreadable" and not set(group.pids) <= older
+    ]
+    return written is not None and bool(groups) and not any(group.value == written for group in groups)

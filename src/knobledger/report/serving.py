@@ -1,0 +1,174 @@
+"""Restarts, planned and done, as people and scripts see them. The JSON is described in docs/services.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from knobledger.folds.serving import Chain, Serving
+from knobledger.names import EventId
+from knobledger.plan import RestartScope
+
+if TYPE_CHECKING:
+    from knobledger.events.serving import ServiceRestarted
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceToRestart:
+    """One service of a restart that is planned; None: never recorded."""
+
+    service: str
+    expected_stop_s: float | None
+    expected_start_s: float | None
+    gates: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """One entry of `services`."""
+        return {
+            "service": self.service,
+            "expected_stop_s": self.expected_stop_s,
+            "expected_start_s": self.expected_start_s,
+            "gates": list(self.gates),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPreview:
+    """A restart before anybody touches a host: services in the order of their start."""
+
+    scope: RestartScope
+    services: tuple[ServiceToRestart, ...]
+
+    @property
+    def expected_outage_s(self) -> float | None:
+        """From the first stop to the last green gate, by recorded times; None where one is not known."""
+        parts = [part for one in self.services for part in (one.expected_stop_s, one.expected_start_s)]
+        known = [part for part in parts if part is not None]
+        return round(sum(known), 3) if len(known) == len(parts) else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of a restart that waits for a go-ahead."""
+        return {
+            "scope": self.scope,
+            "services": [one.to_json() for one in self.services],
+            "expected_outage_s": self.expected_outage_s,
+        }
+
+
+def preview(
+    serving: Serving, scope: RestartScope, services: Iterable[tuple[str, Sequence[str]]]
+) -> RestartPreview:
+    """A preview from the recorded times; `services` with their gates, in the order of their start."""
+    return RestartPreview(
+        scope,
+        tuple(
+            ServiceToRestart(
+                name, serving.expected_stop_s(name), serving.expected_start_s(name), tuple(gates)
+            )
+            for name, gates in services
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RestartReport:
+    """A chain of restarts as the ledger has it."""
+
+    chain: Chain
+
+    @property
+    def failed(self) -> ServiceRestarted | None:
+        """The service that ended the chain."""
+        return next((one for one in self.chain.outcomes.values() if one.outcome != "healthy"), None)
+
+    @property
+    def done(self) -> bool:
+        """Every service came up and proved itself."""
+        return self.chain.ended is not None and self.chain.ended.outcome == "done"
+
+    @property
+    def at(self) -> str:
+        """When it was begun, UTC."""
+        return self.chain.started.at
+
+    @property
+    def outcome(self) -> str:
+        """`done`, `failed`, `taken over` by a later chain, or `in the middle`."""
+        if self.chain.ended:
+            return self.chain.ended.outcome
+        return "taken over" if self.chain.taken_over_by else "in the middle"
+
+    @property
+    def exit_code(self) -> int:
+        """0 for a chain that is done."""
+        return 0 if self.done else 23
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of `restart`, and `restart` in that of a change."""
+        started, ended = self.chain.started, self.chain.ended
+        return {
+            "restart": self.chain.id,
+            "scope": started.scope,
+            "cause": started.cause,
+            "change": started.plan,
+            "at": started.at,
+            "actor": started.actor,
+            "on_behalf_of": started.on_behalf_of,
+            "done": self.done,
+            "outcome": self.outcome,
+            "reason": ended.reason if ended else "",
+            "outage_s": ended.outage_s if ended else None,
+            "services": [self._service(name) for name in self.chain.services],
+        }
+
+    def _service(self, name: str) -> dict[str, Any]:
+        outcome = self.chain.outcomes.get(name)
+        before = next(one for one in self.chain.started.services if one.service == name)
+        out: dict[str, Any] = {
+            "service": name,
+            "outcome": outcome.outcome if outcome else "not reached",
+            "pids_before": [process.pid for process in before.processes],
+            "pids": [process.pid for process in outcome.after] if outcome else [],
+        }
+        if outcome:
+            out |= outcome.model_dump(
+                mode="json",
+                include={
+                    *(
+                        "stopped_after_s",
+                        "healthy_after_s",
+                        "down_s",
+                        "restarts",
+                        "steps",
+                        "reason",
+                        "log",
+                        "gates",
+                    )
+                },
+            )
+            out["started"] = outcome.after[0].started if outcome.after else None
+        return out
+
+
+def restart_of(serving: Serving, change: EventId) -> RestartReport | None:
+    """The newest restart that belongs to a change."""
+    found = [chain for chain in serving.chains.values() if chain.started.plan == change]
+    return RestartReport(found[-1]) if found else None
+
+
+def restarts_between(
+    serving: Serving, start: str, end: str, service: str | None = None
+) -> list[RestartReport]:
+    """The restarts begun from `start` (included) to `end` (excluded), oldest first."""
+    return [
+        RestartReport(chain)
+        for chain in serving.chains.values()
+        if start <= chain.started.at < end and (service is None or service in chain.services)
+    ]
+
+
+def clock_text(unix: float) -> str:
+    """A moment of a host's clock, to hundredths of a second, UTC."""
+    return f"{datetime.fromtimestamp(unix, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-4] + "Z"

@@ -1,0 +1,210 @@
+"""The verbs that restart services, and what a change needs of them."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from knobledger.errors import Busy, PlanMode, Refused, RolledBack, Unhealthy
+from knobledger.names import EventId, short
+from knobledger.opening import Opening
+from knobledger.plan import RestartScope
+
+if TYPE_CHECKING:
+    from knobledger.events.serving import Cause
+    from knobledger.folds.serving import Chain
+    from knobledger.report.serving import RestartPreview, RestartReport
+    from knobledger.services.chain import ChainResult, Hands
+    from knobledger.state import Plan
+
+# What only some verbs need is imported by these verbs: a change is to be quick.
+
+
+class Serving(Opening):
+    """Restarts in order, each service proven before the next."""
+
+    def restart_preview(self, names: Sequence[str], scope: RestartScope) -> RestartPreview:
+        """The services of a restart in the order of their start, with what they took before. Asks no host."""
+        if self.planning_only:
+            raise PlanMode(
+                "plan mode: looking and planning is allowed, a restart is not",
+                hint="somebody who may act: `knob restart TARGET`",
+            )
+        return self._preview(self._in_scope(names, scope), scope)
+
+    def restart(self, names: Sequence[str], scope: RestartScope) -> RestartReport:
+        """Restarts services; the go-ahead is the caller's.
+
+        Raises `Unhealthy` with the last lines of the log, `PlanMode`, `Refused`, `Interrupted`.
+        """
+        self.restart_preview(names, scope)
+        result = self._chain(self._in_scope(names, scope), "asked", scope)
+        if result.failed or result.ended.outcome == "failed":
+            raise self._unhealthy(result, "")
+        return self._restarted(result)
+
+    def _in_scope(self, names: Sequence[str], scope: RestartScope) -> tuple[str, ...]:
+        from knobledger.services.graph import in_scope, services_named
+
+        found = in_scope(self.config, services_named(self.config, names), scope)
+        if not found:
+            raise Refused(
+                f"{', '.join(names)!r} stands for no service", hint="`knob status` lists the targets"
+            )
+        return found
+
+    def _preview(self, services: Sequence[str], scope: RestartScope) -> RestartPreview:
+        from knobledger.report.serving import preview
+        from knobledger.services.control import check_startable
+        from knobledger.services.gates import asked_of, kind_of
+
+        found = [self.config.service(name) for name in services]
+        for service in found:
+            check_startable(service)
+        gates = [[f"{kind_of(gate)} {asked_of(gate)}" for gate in service.health] for service in found]
+        return preview(self.serving, scope, zip(services, gates, strict=True))
+
+    def _chain(
+        self,
+        services: Sequence[str],
+        cause: Cause,
+        scope: RestartScope,
+        *,
+        plan: EventId | None = None,
+        resumes: EventId | None = None,
+        wanted: Collection[str] = (),
+    ) -> ChainResult:
+        from knobledger.services.chain import run
+
+        return run(
+            self._hands(),
+            [self.config.service(name) for name in services],
+            cause=cause,
+            scope=scope,
+            plan=plan,
+            resumes=resumes or self._taken_over(services),
+            files={name: self.config.targets_of(name) for name in services},
+            wanted=wanted,
+        )
+
+    def _taken_over(self, services: Sequence[str]) -> EventId | None:
+        """The dead chain that a restart of all its services settles. Raises `Busy` if it is not dead."""
+        for chain in self.serving.in_the_middle():
+            shared = sorted(set(chain.services) & set(services))
+            if shared and worked_on(chain):
+                started = chain.started
+                raise Busy(
+                    f"{', '.join(shared)} is being restarted by {started.actor} (process {started.process} here)",
+                    hint="wait until it is done",
+                    holder=started.actor,
+                    since=started.at,
+                )
+            if shared and set(chain.services) <= set(services):
+                return chain.id
+        return None
+
+    def _hands(self) -> Hands:
+        from knobledger.services.chain import Hands
+
+        return Hands(self.host, self.desk.write, self.desk.author.signs, self.masker.text, self.progress)
+
+    def _restarted(self, result: ChainResult) -> RestartReport:
+        from knobledger.report.serving import RestartReport
+
+        return RestartReport(self.serving.chains[result.id])
+
+    def _unhealthy(self, result: ChainResult, before: str) -> Unhealthy:
+        """The error of a chain that failed: which service, why, and the last lines of its log."""
+        failed = result.failed
+        name = failed.service if failed else ""
+        return Unhealthy(
+            f"{before}{name}: {result.ended.reason}" if name else f"{before}{result.ended.reason}",
+            hint=f"`knob restart {name}` tries again; `knob show {short(result.id)}` shows each step",
+            service=name,
+            log=list(failed.log) if failed else [],
+            restart=self._restarted(result).to_json(),
+        )
+
+    def restart_after(self, plan: Plan, *, cause: Cause = "change", resumes: EventId | None = None) -> None:
+        """Restarts what the plan of a change names, once its files are written.
+
+        Raises `Unhealthy` (23), or `RolledBack` (21) where the plan says to roll back, and that is proven.
+        """
+        scope = plan.planned.restart
+        if scope == "none":
+            return
+        services = self._in_scope(_written(plan), scope)
+        wanted = {edit.name for file in plan.planned.files for edit in file.edits if edit.after is not None}
+        result = self._chain(services, cause, scope, plan=plan.id, wanted=wanted, resumes=resumes)
+        if result.ended.outcome == "done":
+            return
+        error = self._unhealthy(result, f"change {short(plan.id)} is applied, but ")
+        error.values["change"] = plan.id
+        if not plan.planned.roll_back_on_failure:
+            error.hint = f"`knob revert {short(plan.id)} --restart {scope}` takes it back; {error.hint}"
+            raise error
+        stopped = any(one.outcome != "not stopped" for one in result.services) or len(result.services) > 1
+        back = self.roll_back(plan, services if stopped else (), error.message)
+        raise RolledBack(
+            f"{error.message}; it was rolled back, and {'all services are' if stopped else 'the file is proven to be'} "
+            "as before",
+            hint=f"`knob show {short(plan.id)}`; the roll back is change {short(back)}",
+            **{**error.values, "rolled_back_by": back},
+        )
+
+    def roll_back(
+        self, plan: Plan, services: Sequence[str], why: str, *, resumes: EventId | None = None
+    ) -> EventId:
+        """Undoes a change on its targets in reverse order, then restarts services on the old bytes; the undo's id.
+
+        It is a change like any other, so later edits by others survive. Raises `Conflict`, `StateUnknown`,
+        `Unhealthy` where even the old bytes do not make a service healthy.
+        """
+        from knobledger.apply import attempt
+        from knobledger.drafting import Options
+        from knobledger.events.changes import Approved
+        from knobledger.undoing import draft_undo
+
+        targets = self.targets(list(reversed(_written(plan))))
+        options = Options(
+            why=f"rolled back: {why}", purpose=plan.planned.purpose, hypotheses=plan.planned.hypotheses
+        )
+        draft = draft_undo(self.desk, "revert", plan.id, targets, options)
+        if draft.plan is None:
+            return plan.id
+        undo = self.state.plans[draft.plan]
+        self.desk.write(
+            Approved(**self.desk.author.signs(), plan=undo.id, source=f"roll back of {short(plan.id)}")
+        )
+        for file in undo.planned.files:
+            target = self.config.target(file.target)
+            self.progress.took(target.name, "rolling the file back")
+            again = partial(self.host, target.host, fresh=True)
+            attempt(self.desk, undo, target, self.host(target.host), again)
+        if services:
+            result = self._chain(services, "roll back", plan.planned.restart, plan=undo.id, resumes=resumes)
+            if result.ended.outcome != "done":
+                raise self._unhealthy(result, f"change {short(plan.id)} was rolled back, and still ")
+        return undo.id
+
+
+def worked_on(chain: Chain) -> bool:
+    """The process that began a chain is alive, on this machine. Another machine's can't be told, and counts as dead."""
+    started = chain.started
+    if started.machine != socket.gethostname() or started.process in (0, os.getpid()):
+        return False
+    try:
+        os.kill(started.process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _written(plan: Plan) -> list[str]:
+    """The targets that a plan was applied to."""
+    return [attempt.started.target for attempt in plan.attempts if attempt.succeeded]
