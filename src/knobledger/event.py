@@ -23,7 +23,7 @@ from knobledger.errors import LedgerBroken
 from knobledger.events.entry import Event, Foreign
 from knobledger.names import EventId, digest_of
 
-Topic = Literal["changes", "notes"]
+Topic = Literal["changes", "notes", "watching"]
 """a module of `events/`"""
 
 KINDS: dict[str, tuple[Topic, str]] = {
@@ -37,6 +37,8 @@ KINDS: dict[str, tuple[Topic, str]] = {
     "failed": ("changes", "Failed"),
     "settled": ("changes", "Settled"),
     "noted": ("notes", "Noted"),
+    "seen_live": ("watching", "SeenLive"),
+    "observed_metric": ("watching", "ObservedMetric"),
 }
 """every kind that this version can write, with the topic and the name of its class"""
 
