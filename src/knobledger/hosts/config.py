@@ -76,6 +76,8 @@ class Service:
     """full names, `HOST/SERVICE`"""
     stable_s: float
     log: HostPath | None
+    grace_s: float | None = None
+    """between SIGTERM and SIGKILL; None: the unit's own time, 30 s without a unit"""
 
     @property
     def full_name(self) -> str:
@@ -206,6 +208,7 @@ class Config:
             after=tuple(_full(host, other) for other in section.after),
             stable_s=section.stable,
             log=None if section.log is None else HostPath(section.log),
+            grace_s=section.grace,
         )
 
     def target(self, name: str) -> Target:

@@ -183,6 +183,7 @@ class ServiceSection(Section):
     metrics: NonEmpty | None = None
     after: tuple[str, ...] = ()
     stable: Duration = 0.0
+    grace: Duration | None = None
     log: PathOnHost | None = None
     approval: ApprovalPolicy | None = None
     backup_dir: NonEmpty | None = None

@@ -1,0 +1,68 @@
+"""The one fixed program that looks at the processes of a host. It only reads, so plan mode may run it.
+
+Its words are data: a unit's name (or nothing) and TCP ports. It prints sections that begin with a
+line of `NONCE NAME`; `services/control.py` reads them. Any Linux with a POSIX sh will do.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+LOOK = r"""
+nonce=$1 unit=$2
+shift 2
+mark() { printf '\n%s %s\n' "$nonce" "$1"; }
+export LC_ALL=C
+mark hertz
+getconf CLK_TCK 2>/dev/null
+if [ -n "$unit" ]; then
+  mark unit
+  shown=$(systemctl show -p LoadState,LoadError,ActiveState,SubState,Result,MainPID,NRestarts,ControlGroup \
+    -p Environment,EnvironmentFiles,FragmentPath,DropInPaths,TimeoutStopUSec,KillMode,Type -- "$unit")
+  printf '%s\n' "$shown"
+  group=$(printf '%s\n' "$shown" | sed -n 's/^ControlGroup=//p')
+  mark group
+  if [ -n "$group" ]; then
+    for base in /sys/fs/cgroup /sys/fs/cgroup/systemd /sys/fs/cgroup/unified; do
+      find "$base$group" -name cgroup.procs -exec cat {} + 2>/dev/null
+    done
+  fi
+fi
+mark clock
+date '+%s %N'
+cat /proc/uptime
+grep '^btime' /proc/stat
+mark stat
+cat /proc/[0-9]*/stat 2>/dev/null
+mark command
+head -v -c 65536 /proc/[0-9]*/cmdline 2>/dev/null
+if [ $# -gt 0 ]; then
+  mark listening
+  cat /proc/net/tcp /proc/net/tcp6 2>/dev/null
+  inodes=
+  for port in "$@"; do
+    hex=$(printf '%04X' "$port")
+    for inode in $(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null |
+      sed -n "s/^ *[0-9]*: [0-9A-F]*:$hex [0-9A-F]*:0000 0A .* .* .* *[0-9]* *[0-9]* \([0-9]*\) .*/\1/p"); do
+      inodes="$inodes -e socket:.$inode."
+    done
+  done
+  mark sockets
+  [ -z "$inodes" ] || ls -l /proc/[0-9]*/fd 2>/dev/null | grep -e '^/proc' $inodes
+fi
+mark end
+"""
+
+
+def look(unit: str | None, ports: tuple[int, ...] = ()) -> tuple[tuple[str, ...], str]:
+    """The words for `Host.run`, and the nonce that begins each section of what comes back."""
+    nonce = f"knob-{secrets.token_hex(8)}"
+    return (
+        "/bin/sh",
+        "-c",
+        LOOK,
+        "knobledger",
+        nonce,
+        unit or "",
+        *(str(int(port)) for port in ports),
+    ), nonce
