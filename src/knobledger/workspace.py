@@ -5,9 +5,10 @@ from __future__ import annotations
 from knobledger.verbs.changing import Changing
 from knobledger.verbs.looking import Looking
 from knobledger.verbs.upkeep import Upkeep
+from knobledger.verbs.watching import Watching
 
 
-class Workspace(Changing, Looking, Upkeep):
+class Workspace(Changing, Looking, Watching, Upkeep):
     """A folder with `hosts.toml`, `ledger/` and `templates/`, and what can be done with it.
 
     Methods return report values; they print nothing and ask nothing.

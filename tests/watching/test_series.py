@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -73,7 +74,7 @@ def test_missing_samples_change_nothing(values: list[float], data: st.DataObject
 @given(long)
 def test_it_can_not_return_more_often_than_it_left(values: list[float]) -> None:
     seen = gauge(values)
-    rises = sum(a == seen.floor and b != seen.floor for a, b in zip(values, values[1:], strict=False))
+    rises = sum(a == seen.floor and b != seen.floor for a, b in pairwise(values))
     assert 0 <= seen.returns <= rises
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from knobledger.cli import change, look, upkeep
+from knobledger.cli import change, look, upkeep, watch
 from knobledger.cli.session import session
 from knobledger.errors import Bug, Interrupted, KnobError, Usage
 
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 change.register(app)
 look.register(app)
+watch.register(app)
 upkeep.register(app)
 
 

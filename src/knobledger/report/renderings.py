@@ -13,6 +13,7 @@ _HOMES = {
     "knobledger.report.status": "knobledger.report.terminal_look",
     "knobledger.report.scanned": "knobledger.report.terminal_look",
     "knobledger.report.upkeep": "knobledger.report.terminal_upkeep",
+    "knobledger.report.watching": "knobledger.report.terminal_watching",
 }
 """modules of report values, and where these are rendered"""
 

@@ -1,0 +1,110 @@
+"""What was seen of running services: the reports behind `live`, `observe` and `check`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from knobledger.names import HostPath, TargetName
+from knobledger.proving import moment
+from knobledger.services.live import Live, LiveKnob, Written
+from knobledger.services.proof import Proc, Told
+
+
+@dataclass(frozen=True, slots=True)
+class NotSeen:
+    """A target whose processes could not be looked at, and why."""
+
+    target: TargetName
+    service: str
+    path: HostPath
+    message: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveReport:
+    """Targets in the order asked for; hosts that are down do not hide the others."""
+
+    targets: tuple[Live | NotSeen, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if every target was seen, else that of the first that was not."""
+        return next((t.exit_code for t in self.targets if isinstance(t, NotSeen)), 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of `live`."""
+        return {"targets": [live_json(target) for target in self.targets]}
+
+
+def live_json(live: Live | NotSeen) -> dict[str, Any]:
+    """One entry of `targets`."""
+    if isinstance(live, NotSeen):
+        return {
+            "target": live.target,
+            "service": live.service,
+            "path": live.path,
+            "digest": None,
+            "written": None,
+            "unit": None,
+            "processes": [],
+            "knobs": [],
+            "remarks": [],
+            "error": live.message,
+        }
+    facts = live.running.unit
+    return {
+        "target": live.target.name,
+        "service": live.service.full_name,
+        "path": live.target.path,
+        "digest": live.remote.digest,
+        "written": None if live.written is None else moment(live.written),
+        "unit": facts and {"name": live.service.unit, "active": facts.active, "restarts": facts.restarts},
+        "processes": [_process(proc) for proc in live.procs],
+        "knobs": [_knob(knob) for knob in live.knobs],
+        "remarks": list(live.remarks),
+        "error": "",
+    }
+
+
+def _process(proc: Proc) -> dict[str, Any]:
+    return {
+        "pid": proc.pid,
+        "parent": proc.process.parent,
+        "started": moment(proc.process.started),
+        "command": " ".join(proc.process.command),
+        "after_write": proc.after_write,
+        "runs_script": proc.launcher,
+    }
+
+
+def _knob(knob: LiveKnob) -> dict[str, Any]:
+    return {
+        "name": knob.name,
+        "kind": knob.kind,
+        "file": _written(knob.file),
+        "unit": knob.unit and _written(knob.unit),
+        "state": knob.state,
+        "value": knob.value,
+        "agrees": knob.agrees,
+        "unknown_to_program": knob.unknown or None,
+        "processes": [_told(told) for told in knob.told],
+    }
+
+
+def _written(written: Written) -> dict[str, Any]:
+    return {"state": written.state, "value": written.value, "place": written.place}
+
+
+def _told(told: Told) -> dict[str, Any]:
+    return {
+        "pid": told.pid,
+        "state": told.state,
+        "value": told.value,
+        "reason": told.reason,
+        "relatives": [
+            {"relation": relation, "pid": other.pid, "state": other.state, "value": other.value}
+            for relation, other in told.relatives
+        ],
+    }
