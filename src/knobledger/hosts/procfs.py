@@ -43,7 +43,7 @@ if [ $# -gt 0 ]; then
   for port in "$@"; do
     hex=$(printf '%04X' "$port")
     for inode in $(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null |
-      sed -n "s/^ *[0-9]*: [0-9A-F]*:$hex [0-9A-F]*:0000 0A .* .* .* *[0-9]* *[0-9]* \([0-9]*\) .*/\1/p"); do
+      awk -v port=":$hex" '$4 == "0A" && substr($2, length($2) - 4) == port { print $10 }'); do
       inodes="$inodes -e socket:.$inode."
     done
   done
