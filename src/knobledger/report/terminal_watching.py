@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from knobledger.report.paper import Paper
+from knobledger.report.plot import number, plot
 from knobledger.report.terminal import line, render
-from knobledger.report.watching import LiveReport, NotSeen
+from knobledger.report.watching import LiveReport, NotSeen, Observation
 from knobledger.services.live import Live, LiveKnob, Written
 from knobledger.services.proof import Proc, Told
+from knobledger.services.sampling import Sampling
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 _FEW = 3
 """so many knobs are shown side by side in full; with more, one that is as written takes one line"""
@@ -129,3 +136,71 @@ def _value(written: Written) -> str:
 
 def _clock(unix: float) -> str:
     return f"{datetime.fromtimestamp(unix, UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+@render.register
+def _(report: Observation, page: Paper) -> None:
+    event, seen = report.event, report.seen
+    line(page, f"{event.target}   {event.metric}", "bold")
+    line(page, f"  {event.type} at {event.source}; {_summed(report)}", "dim")
+    for text in plot(event.values, shutil.get_terminal_size().columns - 2):
+        line(page, f"  {text}", "cyan")
+    line(page, f"  {_said(report)}", "yellow" if event.shape in ("pinned", "growing") else "green")
+    figures = [f"peak {number(seen.peak)}", f"median {number(seen.median)}", f"last {number(seen.last)}"]
+    missing = len(event.values) - seen.samples
+    figures.append(
+        f"{seen.samples} samples, {event.interval_s:g} s apart" + (f", {missing} missing" if missing else "")
+    )
+    line(page, f"  {'   '.join(figures)}")
+    for index in seen.reset_at:
+        line(page, f"  reset at {report.at(index)[:19]}Z: it fell back, as a restart makes it do", "yellow")
+    if event.plan:
+        line(page, f"  part of change {event.plan[:8]}")
+    if report.message:
+        line(page, f"  {report.message}", "red")
+
+
+def _summed(report: Observation) -> str:
+    """How many series a value is the sum of, and how to pick one."""
+    if len(report.series) < 2:
+        return f"one series{': ' + report.series[0] if report.series and report.series[0] else ''}"
+    parts = [set(text.split(",")) for text in report.series]
+    common = set.intersection(*parts)
+    own = [",".join(word for word in text.split(",") if word not in common) for text in report.series]
+    shown = "; ".join(own[:4]) + ("; ..." if len(own) > 4 else "")
+    return f"the sum of {len(own)} series ({shown}); --label picks"
+
+
+def _said(report: Observation) -> str:
+    """The shape in a sentence."""
+    seen, event = report.seen, report.event
+    for_s = f"{max(0, len(event.values) - 1) * event.interval_s:g} s"
+    match event.shape:
+        case "idle":
+            return f"idle: 0 for all of {for_s}"
+        case "rotating":
+            times = "once" if seen.returns == 1 else f"{seen.returns} times"
+            return f"rotating: came back to {number(seen.floor)} {times} in {for_s}"
+        case "pinned":
+            return f"pinned: never under {number(seen.floor)} in {for_s}"
+        case "growing":
+            return f"growing: to {number(seen.last)} in {for_s}, and it did not come back down"
+        case "varying":
+            return f"varying: between {number(seen.floor)} and {number(seen.peak)} in {for_s}"
+        case "counting":
+            return f"counting: by {number(seen.increase)} in {for_s}, {number(seen.rate)} per second"
+        case "still":
+            return f"still: did not rise in {for_s}"
+        case "unknown":
+            return f"too few samples ({seen.samples}) to say what it does"
+
+
+def frame(title: str, sampling: Sampling, width: int) -> Text:
+    """What is drawn while samples come in, as high from the first sample on as it will be."""
+    from rich.text import Text
+
+    seen = sampling.seen()
+    left_s = (sampling.planned - len(sampling.samples)) * sampling.interval_s
+    now = f"now {number(sampling.values[-1])}   peak {number(seen.peak)}   {left_s:.0f} s left"
+    lines = [title, *plot(sampling.values, width - 1), f"{now}   {seen.shape}"]
+    return Text("\n".join(text[: width - 1] for text in lines), no_wrap=True)

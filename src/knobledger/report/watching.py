@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
-from knobledger.names import HostPath, TargetName
+from knobledger.event import moment_of, stamp
+from knobledger.events.watching import ObservedMetric
+from knobledger.names import EventId, HostPath, TargetName
 from knobledger.proving import moment
 from knobledger.services.live import Live, LiveKnob, Written
 from knobledger.services.proof import Proc, Told
+from knobledger.services.series import Seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +112,52 @@ def _told(told: Told) -> dict[str, Any]:
             for relation, other in told.relatives
         ],
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a metric was seen to do."""
+
+    id: EventId
+    event: ObservedMetric
+    seen: Seen
+    series: tuple[str, ...]
+    """the labels of each series that was seen, as `engine="0",tp_rank="1"`"""
+    message: str
+    """why it ended early; empty if it did not"""
+    exit_code: int
+
+    def at(self, index: int) -> str:
+        """When a sample was due, as events write a moment."""
+        start = moment_of(self.event.start)
+        return stamp(start + timedelta(seconds=index * self.event.interval_s))
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of `observe`."""
+        event, seen = self.event, self.seen
+        return {
+            "id": self.id,
+            "target": event.target,
+            "service": event.service,
+            "metric": event.metric,
+            "type": event.type,
+            "labels": list(event.labels),
+            "series": list(self.series),
+            "source": event.source,
+            "change": event.plan,
+            "start": event.start,
+            "interval_s": event.interval_s,
+            "samples": [{"at": self.at(i), "value": value} for i, value in enumerate(event.values)],
+            "class": event.shape,
+            "floor": seen.floor,
+            "peak": seen.peak,
+            "median": seen.median,
+            "last": seen.last,
+            "returns": seen.returns,
+            "increase": seen.increase,
+            "rate": seen.rate,
+            "resets": [self.at(i) for i in seen.reset_at],
+            "missing": len(event.values) - seen.samples,
+            "ended": event.ended,
+            "message": self.message,
+        }
