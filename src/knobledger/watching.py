@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from knobledger.drafting import Desk
 from knobledger.errors import KnobError, Refused
 from knobledger.events.changes import Applied, Settled
 from knobledger.events.watching import ObservedMetric
-from knobledger.hosts.config import Config, Service, Target
+from knobledger.hosts import capabilities
+from knobledger.hosts.config import Config, HostConfig, Service, Target
 from knobledger.hosts.host import Host
-from knobledger.looking import HostOf, side_by_side
+from knobledger.looking import HOSTS_AT_ONCE, HostOf, side_by_side
 from knobledger.names import EventId, short
 from knobledger.proving import conclude, moment
-from knobledger.report.watching import LiveReport, NotSeen, Observation
+from knobledger.report.watching import Checked, Folder, HostCheck, LiveReport, NotSeen, Observation
 from knobledger.services import running, sampling
 from knobledger.services.live import Sight, see
 from knobledger.services.scrape import Wanted
@@ -114,3 +117,61 @@ def restarted_for(desk: Desk, target: Target, service: Service, host: Host) -> E
             )
         return change
     raise Refused(f"no change of {target.name!r} is recorded", hint="leave --after-restart out")
+
+
+CLOCK_SLACK_S = 2.0
+"""a host's clock that is further off than this is a problem"""
+LEAST_ROOM = 2**20
+"""a folder with less room than this is a problem, in bytes"""
+
+
+def check(config: Config, names: Sequence[str], hosts: HostOf) -> Checked:
+    """Whether each host can do what the transaction needs, all at the same time; changes nothing."""
+    wanted = [config.host(name) for name in names or config.hosts]
+    with ThreadPoolExecutor(max_workers=min(HOSTS_AT_ONCE, max(1, len(wanted)))) as pool:
+        return Checked(tuple(pool.map(lambda host: _check(config, host, hosts), wanted)))
+
+
+def _check(config: Config, wanted: HostConfig, hosts: HostOf) -> HostCheck:
+    begun = time.time()
+    targets = [target for target in config.targets() if target.host == wanted.name] if config.services else []
+    folders = [target.path.rpartition("/")[0] or "/" for target in targets]
+    folders += [target.backup_dir for target in targets if target.backup_dir.startswith("/")]
+    try:
+        host = hosts(wanted.name)
+        host.run(("ls", "-d", "/"), timeout_s=wanted.command_timeout_s)
+        words, nonce = capabilities.words(tuple(dict.fromkeys(folders)))
+        connected = time.time()
+        done = host.run(words, timeout_s=wanted.command_timeout_s)
+    except KnobError as error:
+        return HostCheck(wanted.name, wanted.transport, error.message, error.exit_code)
+    reply = capabilities.reply(done.stdout, nonce)
+    kind, message = reply.outcome() if reply.complete else ("cut off", done.stderr.decode("utf-8", "replace"))
+    clock = reply.text("clock.first").partition(".")
+    offset = None
+    if clock[0].isdigit():
+        offset = float("".join(clock) if clock[2].isdigit() else clock[0]) - connected
+    uid, _, user = reply.text("user").partition(" ")
+    found = HostCheck(
+        name=wanted.name,
+        transport=wanted.transport,
+        connect_s=connected - begun,
+        system=reply.text("system"),
+        shell=reply.text("shell").rpartition("/")[2],
+        digest_tool=reply.text("tool"),
+        lock=reply.text("lock"),
+        stat={"c": "GNU", "f": "BSD"}.get(reply.text("dialect"), ""),
+        user=user or uid,
+        root=uid == "0",
+        sudo=wanted.sudo,
+        systemd=reply.text("systemd"),
+        clock_offset_s=offset,
+        folders=tuple(map(_folder, reply.all("folder"))),
+        problems=(f"{kind}: {message}".strip(": "),) if kind != "ok" else (),
+    )
+    return found.with_problems(CLOCK_SLACK_S, LEAST_ROOM)
+
+
+def _folder(text: str) -> Folder:
+    there, writable, room, path = text.split(" ", 3)
+    return Folder(path, there == "yes", writable == "yes", int(room) * 1024 if room.isdigit() else None)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Adds the commands in the order of the help."""
-    for command in (live, observe):
+    for command in (live, observe, check):
         app.command()(command)
 
 
@@ -68,6 +68,16 @@ def observe(
             target, wanted, for_s=for_s, every_s=every_s, after_restart=after_restart, tell=tell
         )
     return session.show(found)
+
+
+def check(
+    hosts: Annotated[
+        list[str] | None, typer.Argument(metavar="HOST...", help="Hosts of hosts.toml. Default: all.")
+    ] = None,
+) -> int:
+    """Show whether hosts can do what a change needs: connection, tools, lock, room, clock, rights, systemd."""
+    with session.workspace() as workspace:
+        return session.show(workspace.check(hosts or []))
 
 
 def _label(text: str) -> tuple[str, str]:

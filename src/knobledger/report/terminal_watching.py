@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from knobledger.report import terminal_check  # noqa: F401 - registers the rendering of `check`
 from knobledger.report.paper import Paper
 from knobledger.report.plot import number, plot
 from knobledger.report.terminal import line, render

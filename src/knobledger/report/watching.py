@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -161,3 +161,103 @@ class Observation:
             "ended": event.ended,
             "message": self.message,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder in which changes write."""
+
+    path: str
+    there: bool
+    writable: bool
+    free: int | None
+    """bytes; None: its file system does not say"""
+
+
+@dataclass(frozen=True, slots=True)
+class HostCheck:
+    """What one host has; empty text: it has it not, or does not say."""
+
+    name: str
+    transport: str
+    error: str = ""
+    """why it could not be asked"""
+    exit_code: int = 0
+    connect_s: float | None = None
+    system: str = ""
+    shell: str = ""
+    """the program behind /bin/sh"""
+    digest_tool: str = ""
+    lock: str = ""
+    """`flock`, or `hard link` where there is no flock"""
+    stat: str = ""
+    """`GNU` (busybox too) or `BSD`"""
+    user: str = ""
+    root: bool = False
+    sudo: bool = False
+    """hosts.toml says `sudo = true`"""
+    systemd: str = ""
+    """what `systemctl is-system-running` says"""
+    clock_offset_s: float | None = None
+    """the host's clock minus this machine's; no better than the round trip"""
+    folders: tuple[Folder, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def with_problems(self, clock_slack_s: float, least_room: int) -> HostCheck:
+        """The same with what stands in the way of a change."""
+        found = list(self.problems)
+        if not self.stat:
+            found.append("no stat command that works")
+        if self.clock_offset_s is not None and abs(self.clock_offset_s) > clock_slack_s:
+            found.append(f"its clock is {self.clock_offset_s:+.1f} s off")
+        for folder in self.folders:
+            if not folder.there:
+                found.append(f"no folder {folder.path!r}")
+            elif not folder.writable:
+                found.append(f"{self.user} may not write in {folder.path!r}")
+            elif folder.free is not None and folder.free < least_room:
+                found.append(f"{folder.path!r} has {folder.free} bytes left")
+        return replace(self, problems=tuple(found))
+
+    def to_json(self) -> dict[str, Any]:
+        """One entry of `hosts`."""
+        return {
+            "host": self.name,
+            "up": not self.error,
+            "able": not self.error and not self.problems,
+            "transport": self.transport,
+            "connect_s": self.connect_s,
+            "system": self.system,
+            "shell": self.shell,
+            "digest_tool": self.digest_tool,
+            "lock": self.lock,
+            "stat": self.stat,
+            "user": self.user,
+            "root": self.root,
+            "sudo": self.sudo,
+            "systemd": self.systemd,
+            "clock_offset_s": self.clock_offset_s,
+            "folders": [
+                {"path": f.path, "there": f.there, "writable": f.writable, "free": f.free}
+                for f in self.folders
+            ],
+            "problems": list(self.problems),
+            "error": self.error,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Hosts in the order asked for."""
+
+    hosts: tuple[HostCheck, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """20 if a host is down (or the code of what else kept it from answering), 1 if one can't do it, else 0."""
+        down = next((host.exit_code for host in self.hosts if host.error), 0)
+        return down or int(any(host.problems for host in self.hosts))
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of `check`."""
+        return {"hosts": [host.to_json() for host in self.hosts]}

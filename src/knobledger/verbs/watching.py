@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from knobledger.opening import Opening
 
 if TYPE_CHECKING:
-    from knobledger.report.watching import LiveReport, Observation
+    from knobledger.report.watching import Checked, LiveReport, Observation
     from knobledger.services.sampling import Sampling
     from knobledger.services.scrape import Wanted
 
@@ -43,3 +43,9 @@ class Watching(Opening):
         return watching.observe(
             self.desk, where, service, host, wanted, for_s=for_s, every_s=every_s, change=change, tell=tell
         )
+
+    def check(self, hosts: Sequence[str]) -> Checked:
+        """Whether hosts (default: all) can do what a change needs; asked side by side, changes nothing."""
+        from knobledger import watching
+
+        return watching.check(self.config, hosts, self.host)
