@@ -18,6 +18,7 @@ from servers import free_port, openssh
 
 NEEDED = (
     "sh",
+    "dd",
     "date",
     "readlink",
     "uname",

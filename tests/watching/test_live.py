@@ -268,6 +268,9 @@ def test_flags_on_a_command_line(line: str, value: str | None) -> None:
 def test_who_runs_the_script() -> None:
     assert runs(["bash", "/srv/s.sh"], "/srv/s.sh")
     assert runs(["/bin/sh", "-e", "s.sh"], "/srv/s.sh")
+    assert runs(["bash", "-e", "-x", "a/../s.sh"], "/srv/a/../s.sh")
+    assert runs(["bash", "./b/s.sh", "/srv/other.sh"], "/srv/b/s.sh")
+    assert not runs(["bash", "other.sh", "/srv/s.sh"], "/srv/s.sh")
     assert not runs(["python3", "/srv/s.sh"], "/srv/s.sh")
     assert not runs(["bash", "/srv/other.sh"], "/srv/s.sh")
     assert not runs(["vim", "/srv/s.sh"], "/srv/s.sh")

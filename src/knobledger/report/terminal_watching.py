@@ -81,22 +81,33 @@ def _knob(knob: LiveKnob, procs: Sequence[Proc], page: Paper) -> None:
         False: ("NOT as written", "red"),
         None: ("can't be told", "yellow"),
     }[knob.agrees]
+    if knob.agrees is not None and any(told.state == "unreadable" for told in _counted(knob, procs)):
+        verdict += ", as far as can be read"
     line(page, f"  {knob.name}   {verdict}", style)
     line(page, f"      file     {_side(knob.file)}")
     if knob.unit is not None:
         line(page, f"      unit     {_side(knob.unit)}")
-    launchers = {proc.pid for proc in procs if proc.launcher}
-    shown = [told for told in knob.told if told.pid not in launchers] or list(knob.told)
+    shown = _counted(knob, procs)
     for (state, value, reason), pids in _group(shown).items():
         what = (value or "(no value)") if state == "present" else f"({state})"
         why = f": {reason}" if reason else ""
         line(page, f"      process  {what}   {_where(pids)}{why}")
+    said: dict[str, list[int]] = {}
     for told in shown:
-        kin = _kin(told)
+        said.setdefault(_kin(told), []).append(told.pid)
+    for kin, pids in said.items():
         if kin:
-            line(page, f"               {told.pid}: {kin}", "dim")
+            line(page, f"               for {_where(pids).removeprefix('in ')}: {kin}", "dim")
     if knob.unknown:
         line(page, f"      log      unknown to the program: {knob.unknown}", "red")
+
+
+def _counted(knob: LiveKnob, procs: Sequence[Proc]) -> list[Told]:
+    """The processes that say something of it: no shell that runs the script; of a flag only those that have it, if any."""
+    launchers = {proc.pid for proc in procs if proc.launcher}
+    counted = [told for told in knob.told if told.pid not in launchers] or list(knob.told)
+    having = [told for told in counted if told.state == "present"]
+    return having if knob.kind == "flag" and having else counted
 
 
 def _group(told: Iterable[Told]) -> dict[tuple[str, str | None, str], list[int]]:

@@ -18,7 +18,7 @@ from knobledger.hosts.environs import read as environs_words
 from knobledger.hosts.host import Host, RemoteFile
 from knobledger.knobs import Dialect, Masker, Reading
 from knobledger.knobs.occurrence import Kind
-from knobledger.services.proof import Environment, Proc, Told, agrees, runs, summary, tell_all
+from knobledger.services.proof import Environment, Proc, Told, agrees, is_shell, runs, summary, tell_all
 from knobledger.services.running import LOOK_TIMEOUT_S, Process, Running
 from knobledger.services.running import look as look_running
 
@@ -123,7 +123,13 @@ def see(host: Host, service: Service, target: Target, names: Sequence[str] = ())
             f"the look at the processes of {service.full_name} was cut off: {said!r}", commands=[]
         )
     written, exact = _written(sections["written"])
-    procs = [_proc(process, sections, target.path, written, exact) for process in running.processes]
+    # A shell that has the script open runs it, whatever its command line calls it.
+    shells = {
+        p.pid
+        for p in running.processes
+        if is_shell(p.command) and (p.pid in remote.manifest.running or runs(p.command, target.path))
+    }
+    procs = [_proc(process, sections, shells, written, exact) for process in running.processes]
     return Sight(
         target=target,
         service=service,
@@ -150,7 +156,7 @@ def _written(section: bytes) -> tuple[float | None, bool]:
 
 
 def _proc(
-    process: Process, sections: Mapping[str, bytes], path: str, written: float | None, exact: bool
+    process: Process, sections: Mapping[str, bytes], shells: set[int], written: float | None, exact: bool
 ) -> Proc | None:
     """None for a process that has ended meanwhile; its number may be another's by now."""
     stat = sections.get(f"stat {process.pid}", b"").rpartition(b") ")[2].split()
@@ -162,7 +168,7 @@ def _proc(
         process,
         Environment.of(raw),
         after_write=_after(process.started, written, exact),
-        launcher=runs(process.command, path),
+        launcher=process.pid in shells,
     )
 
 

@@ -97,11 +97,17 @@ class Told:
     """of an unreadable one: what its kin that can be read say"""
 
 
+def is_shell(command: Sequence[str]) -> bool:
+    """Whether a command line is that of a shell."""
+    return bool(command) and command[0].rpartition("/")[2].lstrip("-") in _SHELLS
+
+
 def runs(command: Sequence[str], path: str) -> bool:
-    """Whether a command line is that of a shell that runs the script at `path`."""
-    if not command or command[0].rpartition("/")[2].lstrip("-") not in _SHELLS:
+    """Whether a command line is that of a shell that runs the script at `path`, or one of that name, given relatively."""
+    if not is_shell(command):
         return False
-    return any(word == path or ("/" not in word and path.endswith(f"/{word}")) for word in command[1:3])
+    script = next((word for word in command[1:] if not word.startswith("-")), "")
+    return script == path or (bool(script) and path.endswith(f"/{script.removeprefix('./')}"))
 
 
 def flag_value(command: Sequence[str], name: str) -> str | None:
