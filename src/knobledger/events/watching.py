@@ -66,6 +66,17 @@ class SeenLive(Event):
     processes: tuple[SeenProcess, ...] = ()
     knobs: tuple[SeenKnob, ...] = ()
 
+    @property
+    def summary(self) -> str:
+        """What was seen, in a phrase."""
+        shown = [
+            f"{knob.name} {knob.state if knob.state != 'present' else 'differs' if knob.value is None else knob.value}"
+            for knob in self.knobs[:3]
+        ]
+        more = f", {len(self.knobs) - 3} more" if len(self.knobs) > 3 else ""
+        count = len(self.processes)
+        return f"{', '.join(shown)}{more} in {count} process{'' if count == 1 else 'es'}"
+
 
 class ObservedMetric(Event):
     """A metric of a service, sampled for a while."""
@@ -98,3 +109,9 @@ class ObservedMetric(Event):
     """of a counter: how often it fell back, which a restart does"""
     plan: EventId | None = None
     """the change after whose restart this was seen"""
+
+    @property
+    def summary(self) -> str:
+        """What was seen, in a phrase."""
+        peak = "" if self.peak is None else f", peak {self.peak:g}"
+        return f"{self.metric} {self.shape}{peak}, {len(self.values)} samples"

@@ -154,7 +154,8 @@ def _clock(unix: float) -> str:
 def _(report: Observation, page: Paper) -> None:
     event, seen = report.event, report.seen
     line(page, f"{event.target}   {event.metric}", "bold")
-    line(page, f"  {event.type} at {event.source}; {_summed(report)}", "dim")
+    line(page, f"  {event.type} at {event.source}", "dim")
+    line(page, f"  {_summed(report)}", "dim")
     for text in plot(event.values, shutil.get_terminal_size().columns - 2):
         line(page, f"  {text}", "cyan")
     line(page, f"  {_said(report)}", "yellow" if event.shape in ("pinned", "growing") else "green")
