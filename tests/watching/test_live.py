@@ -8,7 +8,7 @@ import time
 import pytest
 from watched import KNOB, SCRIPT, Watched, eventually
 
-from knobledger.services.proof import Environment, flag_value, runs
+from knobledger.services.started import Environment, flag_value, runs
 
 WAITS = "import sys\nprint('ready', flush=True)\nsys.stdin.read()\n"
 TITLED = (

@@ -13,8 +13,8 @@ from knobledger.report.plot import number, plot
 from knobledger.report.terminal import line, render
 from knobledger.report.watching import LiveReport, NotSeen, Observation
 from knobledger.services.live import Live, LiveKnob, Written
-from knobledger.services.proof import Proc, Told
 from knobledger.services.sampling import Sampling
+from knobledger.services.started import Proc, Told
 
 if TYPE_CHECKING:
     from rich.text import Text

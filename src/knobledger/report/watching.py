@@ -11,8 +11,8 @@ from knobledger.events.watching import ObservedMetric
 from knobledger.names import EventId, HostPath, TargetName
 from knobledger.proving import moment
 from knobledger.services.live import Live, LiveKnob, Written
-from knobledger.services.proof import Proc, Told
 from knobledger.services.series import Seen
+from knobledger.services.started import Proc, Told
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from knobledger.hosts.environs import read as environs_words
 from knobledger.hosts.host import Host, RemoteFile
 from knobledger.knobs import Dialect, Masker, Reading
 from knobledger.knobs.occurrence import Kind
-from knobledger.services.proof import Environment, Proc, Told, agrees, is_shell, runs, summary, tell_all
 from knobledger.services.running import LOOK_TIMEOUT_S, Process, Running
 from knobledger.services.running import look as look_running
+from knobledger.services.started import Environment, Proc, Told, agrees, is_shell, runs, summary, tell_all
 
 COMMAND_LENGTH = 200
 """characters of a command line that are shown and kept"""
