@@ -20,7 +20,9 @@ from knobledger.report.plot import plot
 from knobledger.services.scrape import Wanted
 from knobledger.services.scrape import look as scrape
 
-FAST = ("--for", "1s", "--every", "0.1s")
+FAST = ("--for", "2s", "--every", "0.1s")
+"""twice the samples that are needed, since a busy machine misses some"""
+FEW = ("--for", "0.3s", "--every", "0.1s")
 
 
 def observe(watched: Watched, pages: Callable[[int], bytes | None], *argv: str) -> tuple[int, dict[str, Any]]:
@@ -39,17 +41,15 @@ def inflight(values: list[float]) -> Callable[[int], bytes]:
 @pytest.mark.parametrize(
     ("values", "shape"),
     [
-        ([0.0], "idle"),
-        ([0.0, 2, 4, 0, 3, 0, 0, 5, 1, 0, 0], "rotating"),
-        ([3.0, 5, 3, 4, 6, 3, 7, 3, 4, 5, 3], "pinned"),
-        ([float(n) for n in range(0, 22, 2)], "growing"),
+        ([0.0, 2, 4, 0, 3, 0] * 5, "rotating"),
+        ([float(n) for n in range(0, 60, 2)], "growing"),
     ],
 )
 def test_what_a_queue_does(watched: Watched, values: list[float], shape: str) -> None:
     code, found = observe(watched, inflight(values), INFLIGHT, *FAST)
     assert (code, found["class"], found["ended"]) == (0, shape, "complete")
     seen = [sample["value"] for sample in found["samples"] if sample["value"] is not None]
-    assert seen == (values * 11)[: len(seen)]
+    assert seen == values[: len(seen)]
     assert (found["peak"], found["last"]) == (max(seen), seen[-1])
     [event] = watched.events("observed_metric")
     assert (event.shape, event.metric, event.interval_s) == (shape, INFLIGHT, 0.1)
@@ -61,11 +61,11 @@ def test_ranks_are_summed_and_can_be_picked(watched: Watched) -> None:
     def pages(_: int) -> bytes:
         return page({"0": 20, "1": 33})
 
-    _, found = observe(watched, pages, RUNNING, *FAST)
+    _, found = observe(watched, pages, RUNNING, *FEW)
     assert (found["peak"], len(found["series"])) == (53, 2)
-    _, found = observe(watched, pages, RUNNING, *FAST, "--label", "tp_rank=1")
+    _, found = observe(watched, pages, RUNNING, *FEW, "--label", "tp_rank=1")
     assert (found["peak"], found["series"]) == (33, ['engine_type="decode",tp_rank="1"'])
-    code, found = observe(watched, pages, RUNNING, *FAST, "--label", "tp_rank=7")
+    code, found = observe(watched, pages, RUNNING, *FEW, "--label", "tp_rank=7")
     assert code == 1
     assert "tp_rank=0, tp_rank=1" in found["error"]["hint"]
 
@@ -74,10 +74,11 @@ def test_that_ranks_were_summed_is_said(watched: Watched) -> None:
     with serving(lambda _: page({"0": 20, "1": 33})) as server:
         watched.configure(f'metrics = "{server.url}"\n')
         watched.write(SCRIPT)
-        code, out, err = watched.say("observe", "gpu1/decode", RUNNING, *FAST)
+        code, out, err = watched.say("observe", "gpu1/decode", RUNNING, *FEW)
     assert code == 0
     assert 'the sum of 2 series (tp_rank="0"; tp_rank="1"); --label picks' in out
-    assert "pinned: never under 53 in 1 s" in out
+    assert "too few samples" in out
+    assert "peak 53   median 53   last 53" in out
     assert "Ctrl-C keeps what was sampled" in err
     assert "\x1b" not in out + err
 
@@ -88,17 +89,17 @@ def test_a_counter_has_a_rate_and_its_resets_are_noticed(watched: Watched) -> No
     ]
     code, found = observe(watched, lambda n: page(failed=ranks[n]), FAILED, *FAST)
     assert (code, found["type"], found["class"], len(found["resets"])) == (0, "counter", "counting", 1)
-    assert found["rate"] == pytest.approx(found["increase"] / 1.0, rel=0.3)
+    assert found["rate"] == pytest.approx(found["increase"] / 2.0, rel=0.3)
     assert watched.events("observed_metric")[0].resets == 1
 
 
 def test_a_counter_by_the_name_without_its_total(watched: Watched) -> None:
-    code, found = observe(watched, lambda _: page(), FAILED.removesuffix("_total"), *FAST)
+    code, found = observe(watched, lambda _: page(), FAILED.removesuffix("_total"), *FEW)
     assert (code, found["metric"], found["class"]) == (0, FAILED, "still")
 
 
 def test_a_missing_metric_names_the_nearest(watched: Watched) -> None:
-    code, found = observe(watched, lambda _: page(), "vllm:num_runing_reqs", *FAST)
+    code, found = observe(watched, lambda _: page(), "vllm:num_runing_reqs", *FEW)
     assert (code, found["error"]["kind"]) == (1, "unknown")
     assert found["error"]["nearest"][0] == RUNNING
     assert watched.events("observed_metric") == []
@@ -122,17 +123,17 @@ def test_a_server_that_comes_back_leaves_a_hole(watched: Watched) -> None:
 def test_nobody_listens(watched: Watched) -> None:
     watched.configure('metrics = "http://127.0.0.1:1/metrics"\n')
     watched.write(SCRIPT)
-    code, out, err = watched.say("observe", "gpu1/decode", INFLIGHT, *FAST)
+    code, out, err = watched.say("observe", "gpu1/decode", INFLIGHT, *FEW)
     assert (code, out) == (23, "")
     assert "connection refused" in err
     assert watched.events("observed_metric") == []
 
 
 def test_a_page_that_is_none(watched: Watched) -> None:
-    code, found = observe(watched, lambda _: b"<html>{</html>", INFLIGHT, *FAST)
+    code, found = observe(watched, lambda _: b"<html>{</html>", INFLIGHT, *FEW)
     assert (code, found["error"]["kind"]) == (23, "no_metrics")
     watched.configure()
-    code, out, _ = watched.say("observe", "gpu1/decode", INFLIGHT, *FAST, "--json")
+    code, out, _ = watched.say("observe", "gpu1/decode", INFLIGHT, *FEW, "--json")
     assert code == 1
     assert "no metrics address" in out
 
@@ -162,7 +163,7 @@ def test_after_a_restart_it_is_part_of_the_change(watched: Watched) -> None:
         watched.configure(f'metrics = "{server.url}"\n')
         watched.write(SCRIPT)
         watched.start(waits, env={KNOB: "512"})
-        after = ("observe", "gpu1/decode", RUNNING, *FAST, "--after-restart", "--json")
+        after = ("observe", "gpu1/decode", RUNNING, *FEW, "--after-restart", "--json")
         assert "no change of 'gpu1/decode' is recorded" in watched.say(*after)[1]
         time.sleep(1.1)  # the file's time is known to the second
         change = watched.ask("set", "gpu1/decode", f"{KNOB}=768", "--go-ahead")["change"]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from metricsd import RUNNING, page, serving
-from servers import openssh
 from watched import KNOB, SCRIPT, Watched
+
+from servers import openssh
 
 WAITS = "import sys\nprint('ready', flush=True)\nsys.stdin.read()\n"
 

@@ -1,7 +1,7 @@
 """The one fixed program that looks at the processes of a host. It only reads, so plan mode may run it.
 
 Its words are data: a unit's name (or nothing) and TCP ports. It prints sections that begin with a
-line of `NONCE NAME`; `services/control.py` reads them. Any Linux with a POSIX sh will do.
+line of `NONCE NAME`; `services/running.py` reads them. Any Linux with a POSIX sh will do.
 """
 
 from __future__ import annotations
@@ -54,14 +54,27 @@ mark end
 """
 
 
-def look(unit: str | None, ports: tuple[int, ...] = ()) -> tuple[tuple[str, ...], str]:
+_ASK_FIRST = r"""
+mark() { printf '\n%s %s\n' "$1" "$2"; }
+mark "$2" pid
+/bin/sh -c "$1" 2>/dev/null
+shift
+"""
+"""before LOOK: the service's own pid command, which could do anything, so plan mode does not run this"""
+
+
+def look(
+    unit: str | None, pid_command: str | None = None, ports: tuple[int, ...] = ()
+) -> tuple[tuple[str, ...], str]:
     """The words for `Host.run`, and the nonce that begins each section of what comes back."""
     nonce = f"knob-{secrets.token_hex(8)}"
+    ask = () if pid_command is None else (pid_command,)
     return (
         "/bin/sh",
         "-c",
-        LOOK,
+        LOOK if pid_command is None else _ASK_FIRST + LOOK,
         "knobledger",
+        *ask,
         nonce,
         unit or "",
         *(str(int(port)) for port in ports),

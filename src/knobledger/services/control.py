@@ -16,6 +16,8 @@ from knobledger.services.running import Process, Running, look
 
 Say = Callable[[str], None]
 """told each step, as it is taken"""
+Wait = Callable[[str, float, float], None]
+"""told what is waited for, the elapsed time and the limit, both in seconds"""
 
 PLAIN_GRACE_S = 30.0
 """between SIGTERM and SIGKILL, where neither hosts.toml nor the unit says otherwise"""
@@ -63,7 +65,7 @@ def start(host: Host, service: Service, say: Say) -> None:
     _order(host, service, service.start, "start")
 
 
-def stop(host: Host, service: Service, seen: Running, say: Say) -> Running:
+def stop(host: Host, service: Service, seen: Running, say: Say, wait: Wait) -> Running:
     """Stops a service, and waits until each process of `seen` has gone; the host after that.
 
     SIGTERM (or the stop command, or systemd's own), the grace period, then SIGKILL, each of them said. May be
@@ -82,17 +84,17 @@ def stop(host: Host, service: Service, seen: Running, say: Say) -> Running:
     else:
         say(f"SIGTERM to {_named(seen.processes)}, at most {grace_s:g} s")
         _signal(host, "TERM", seen.processes)
-    now, left = _gone(host, service, seen, grace_s)
+    now, left = _gone(host, service, seen, wait, grace_s)
     if left and service.stop is not None:
         say(f"{_named(left)} outlived the stop command: SIGTERM")
         _signal(host, "TERM", left)
-        now, left = _gone(host, service, seen, min(grace_s, _KILLED_S))
+        now, left = _gone(host, service, seen, wait, min(grace_s, _KILLED_S))
     if left or _stopping(now):
         say(f"{_named(left)} still there after {grace_s:g} s: SIGKILL")
         if service.unit:
             host.run(("systemctl", "kill", "--signal=SIGKILL", service.unit), timeout_s=_COMMAND_S)
         _signal(host, "KILL", left)
-        now, left = _gone(host, service, seen, _KILLED_S)
+        now, left = _gone(host, service, seen, wait, _KILLED_S)
     if left:
         raise Unhealthy(
             f"{service.full_name} can't be stopped: {_named(left)} survived SIGKILL",
@@ -144,15 +146,18 @@ def grace_of(service: Service, seen: Running) -> float:
     return PLAIN_GRACE_S
 
 
-def _gone(host: Host, service: Service, seen: Running, limit_s: float) -> tuple[Running, tuple[Process, ...]]:
+def _gone(
+    host: Host, service: Service, seen: Running, wait: Wait, limit_s: float
+) -> tuple[Running, tuple[Process, ...]]:
     """The host once everything of `seen` is gone, or after `limit_s` with what is left."""
-    end = time.monotonic() + limit_s
+    begun = time.monotonic()
     pause = 0.02
     while True:
         now = look(host, service)
         left = now.still_there(seen)
-        if (not left and not _stopping(now)) or time.monotonic() > end:
+        if (not left and not _stopping(now)) or time.monotonic() - begun > limit_s:
             return now, left
+        wait(f"{_named(left)} to end", time.monotonic() - begun, limit_s)
         time.sleep(pause)
         pause = min(0.5, pause * 1.5)
 

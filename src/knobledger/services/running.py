@@ -115,8 +115,7 @@ def look(host: Host, service: Service, ports: tuple[int, ...] = ()) -> Running:
 
     Raises `Unreachable`, `StateUnknown` (the look was cut off), `PlanMode` (a `pid` command in plan mode).
     """
-    main = None if service.unit else _asked_pid(host, service)
-    words, nonce = look_words(service.unit, ports)
+    words, nonce = look_words(service.unit, None if service.unit else service.pid, ports)
     done = host.run(words, timeout_s=LOOK_TIMEOUT_S)
     sections = _sections(done.stdout.decode("utf-8", "surrogateescape"), nonce)
     if "end" not in sections:
@@ -127,13 +126,15 @@ def look(host: Host, service: Service, ports: tuple[int, ...] = ()) -> Running:
     clock, uptime = _clock(sections["clock"])
     hertz = int(sections["hertz"].strip() or 100)
     table = _table(sections, clock, uptime, hertz)
-    unit = None
+    unit = main = None
     if service.unit:
         shown = _shown(sections["unit"])
         unit = unit_facts(shown)
         main = int(shown.get("MainPID", ["0"])[0] or 0) or None
         mine = {int(pid) for pid in sections["group"].split() if pid.isdigit()} | ({main} if main else set())
     else:
+        number = re.search(r"\b[1-9]\d*\b", sections.get("pid", ""))
+        main = int(number[0]) if number else None
         mine = _tree(table, main)
     found = [table[pid] for pid in mine if pid in table and not table[pid].zombie]
     found.sort(key=lambda p: (p.pid != main, p.ticks, p.pid))
@@ -147,15 +148,6 @@ def look(host: Host, service: Service, ports: tuple[int, ...] = ()) -> Running:
         listeners=_listeners(sections, table, ports),
         everything=tuple(table.values()),
     )
-
-
-def _asked_pid(host: Host, service: Service) -> int | None:
-    """The first number that the `pid` command prints; None where it prints none, or there is no such command."""
-    if service.pid is None:
-        return None
-    done = host.run(("/bin/sh", "-c", service.pid), timeout_s=LOOK_TIMEOUT_S)
-    found = re.search(rb"\b[1-9]\d*\b", done.stdout)
-    return int(found[0]) if found else None
 
 
 def _sections(text: str, nonce: str) -> dict[str, str]:
