@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from knobledger.hosts.reach import HostConfig
     from knobledger.hosts.way import Way
 
-TARGET_FIRST = frozenset({"set", "unset", "edit", "blame", "diff", "backups"})
+TARGET_FIRST = frozenset({"set", "unset", "edit", "blame", "diff", "backups", "live", "observe"})
 """commands whose first word is a target"""
 ONE_HOST = frozenset({"revert", "restore", "apply"})
 """commands that find their host in the ledger: called ahead where there is only one"""

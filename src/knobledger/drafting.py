@@ -103,13 +103,17 @@ class Sketch:
 
 
 def look(desk: Desk, target: Target, host: Host) -> Seen:
-    """Reads a target, and records its bytes if they are not the ones last recorded.
+    """Reads a target, and records its bytes if they are not the ones last recorded: see `record`."""
+    # Its reader is loaded while the host is waited for, who takes as long.
+    threading.Thread(target=prepare, args=(target.dialect,), daemon=True).start()
+    return record(desk, target, host.read(target.path))
+
+
+def record(desk: Desk, target: Target, remote: RemoteFile) -> Seen:
+    """Records the bytes that were read, if they are not the ones last recorded.
 
     Drift and first contact are recorded as observed, never credited to the one who looks.
     """
-    # Its reader is loaded while the host is waited for, who takes as long.
-    threading.Thread(target=prepare, args=(target.dialect,), daemon=True).start()
-    remote = host.read(target.path)
     reading = Reading.of(remote.content, target.dialect)
     desk.masker.content(reading)  # from here on it knows the file's secrets, wherever they turn up
     known = desk.state.files.get(target.name)

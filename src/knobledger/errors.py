@@ -150,6 +150,13 @@ class Unhealthy(KnobError):
     exit_code = 23
 
 
+class NoMetrics(KnobError):
+    """A service does not serve its metrics: nobody answers, or what answers is no page of metrics. Values: `source`."""
+
+    kind = "no_metrics"
+    exit_code = 23
+
+
 class LedgerBroken(KnobError):
     """The ledger on disk does not verify. Values: `findings`."""
 

@@ -23,7 +23,7 @@ from knobledger.errors import LedgerBroken
 from knobledger.events.entry import Event, Foreign
 from knobledger.names import EventId, digest_of
 
-Topic = Literal["approving", "arming", "changes", "notes", "serving"]
+Topic = Literal["approving", "arming", "changes", "notes", "serving", "watching"]
 """a module of `events/`"""
 
 KINDS: dict[str, tuple[Topic, str]] = {
@@ -47,6 +47,8 @@ KINDS: dict[str, tuple[Topic, str]] = {
     "restart_started": ("serving", "RestartStarted"),
     "service_restarted": ("serving", "ServiceRestarted"),
     "restart_ended": ("serving", "RestartEnded"),
+    "seen_live": ("watching", "SeenLive"),
+    "observed_metric": ("watching", "ObservedMetric"),
 }
 """every kind that this version can write, with the topic and the name of its class"""
 

@@ -94,7 +94,7 @@ def since(
 ) -> Since:
     """What changed from `start` on; with `hosts`, the drift of `targets` as well."""
     end = stamp(until.instant if until else desk.author.now())
-    drift = [line for line in _side_by_side(desk, targets, hosts, _drift) if line] if hosts else []
+    drift = [line for line in side_by_side(desk, targets, hosts, _drift) if line] if hosts else []
     failed = [code for line, code in drift if code]
     return Since(
         start=start,
@@ -122,7 +122,7 @@ def status(desk: Desk, targets: Sequence[Target], hosts: HostOf | None) -> Statu
     if hosts is None:
         found = [(_recorded(desk, target), 0) for target in targets]
     else:
-        found = _side_by_side(desk, targets, hosts, _live)
+        found = side_by_side(desk, targets, hosts, _live)
     now = desk.author.now()
     serving = Serving.of(desk.state.events)
     waiting = [p.id for p in desk.state.plans.values() if p.status(now) in ("open", "approved")]
@@ -227,7 +227,7 @@ def _pruned(desk: Desk, target: Target) -> set[HostPath]:
 
 def host_findings(desk: Desk, targets: Sequence[Target], hosts: HostOf) -> tuple[Finding, ...]:
     """Where the hosts hold other bytes than the ledger says: live files, and the backups that entries need."""
-    found = _side_by_side(desk, targets, hosts, _host_findings)
+    found = side_by_side(desk, targets, hosts, _host_findings)
     return tuple(finding for one in found for finding in one)
 
 
@@ -378,7 +378,7 @@ def _drift(desk: Desk, target: Target, host: Host) -> tuple[DriftLine, int] | No
     return None
 
 
-def _side_by_side(
+def side_by_side(
     desk: Desk, targets: Sequence[Target], hosts: HostOf, ask: Callable[[Desk, Target, Host], T]
 ) -> list[T]:
     """Asks every target, hosts at the same time, the targets of one host one after the other."""

@@ -263,7 +263,7 @@ class State:
                 self.armings.take(cast("ArmingEvent", event))
                 if isinstance(event, Expired):
                     self._put_back(id_, event)
-            case "approving" | "changes" | "notes" | "serving" | None:
+            case "approving" | "changes" | "notes" | "serving" | "watching" | None:
                 pass
 
     def _put_back(self, id_: EventId, event: Expired) -> None:

@@ -6,9 +6,10 @@ from knobledger.verbs.changing import Changing
 from knobledger.verbs.looking import Looking
 from knobledger.verbs.signers import Signers
 from knobledger.verbs.upkeep import Upkeep
+from knobledger.verbs.watching import Watching
 
 
-class Workspace(Changing, Looking, Signers, Upkeep):
+class Workspace(Changing, Looking, Signers, Watching, Upkeep):
     """A folder with `hosts.toml`, `ledger/` and `templates/`, and what can be done with it.
 
     Methods return report values; they print nothing and ask nothing.

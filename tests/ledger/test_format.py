@@ -17,6 +17,7 @@ from knobledger.event import KINDS, class_of, decode, encode, id_of
 from knobledger.events.entry import Event
 from knobledger.events.notes import PrunedFile
 from knobledger.events.serving import Before, GateSeen, SeenRunning
+from knobledger.events.watching import SeenKnob, SeenProcess, SeenValue
 from knobledger.ledger.finding import FindingKind
 from knobledger.ledger.history import commit
 from knobledger.ledger.index import Index
@@ -34,6 +35,7 @@ _PARTS: tuple[type[BaseModel], ...] = (
     *(Edit, Ask, PlannedFile, PrunedFile, LaterEdit),
     *(Manifest, Receipt, Step, GrepLine),
     *(Before, SeenRunning, GateSeen),
+    *(SeenProcess, SeenValue, SeenKnob),
 )
 _KINDS: tuple[type[BaseModel], ...] = tuple(map(class_of, KINDS))
 

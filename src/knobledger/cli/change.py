@@ -195,17 +195,18 @@ def assignment(text: str) -> Request:
     name, equals, value = text.partition("=")
     if not equals and not name.startswith("-"):
         raise Usage(f"{text!r} has no '='", hint=f"`{name}=VALUE`, or to take it out: `--unset {name}`")
-    return Request(_name(name), value)
+    return Request(knob_name(name), value)
 
 
 def removal(text: str) -> Request:
     """The name of a knob that is to go. Raises `Usage`."""
     from knobledger.knobs import Request
 
-    return Request(_name(text), None)
+    return Request(knob_name(text), None)
 
 
-def _name(name: str) -> str:
+def knob_name(name: str) -> str:
+    """A name that can be a variable's or a flag's. Raises `Usage`."""
     if not (_FLAG_NAME if name.startswith("-") else _ENV_NAME).fullmatch(name):
         raise Usage(
             f"{name!r} is no name of a knob",

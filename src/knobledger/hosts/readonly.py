@@ -6,6 +6,8 @@ import socket
 from typing import NoReturn
 
 from knobledger.errors import PlanMode
+from knobledger.hosts import capabilities
+from knobledger.hosts.environs import READ
 from knobledger.hosts.host import BackupFile, Completed, Host, RemoteFile, Transaction
 from knobledger.hosts.procfs import LOOK
 from knobledger.names import HostPath
@@ -29,8 +31,11 @@ _LOOKING = {
     ("tail",),
 }
 """programs, or programs with their verb, that no argument can make write"""
-_LOOK = ("/bin/sh", "-c", LOOK)
-"""the one program of ours that only reads; its further words are data to it"""
+
+
+def _is_ours(argv: tuple[str, ...]) -> bool:
+    """One of the programs of ours that only read; their further words are data to them."""
+    return argv[:2] == ("/bin/sh", "-c") and argv[2:3] in ((LOOK,), (READ,), (capabilities.program(),))
 
 
 class ReadOnly:
@@ -57,7 +62,7 @@ class ReadOnly:
 
     def run(self, argv: tuple[str, ...], *, timeout_s: float, stdin: bytes = b"") -> Completed:
         """Runs the few programs that can only look, whatever their arguments. Raises `PlanMode` for any other."""
-        if argv[:1] not in _LOOKING and argv[:2] not in _LOOKING and argv[:3] != _LOOK:
+        if argv[:1] not in _LOOKING and argv[:2] not in _LOOKING and not _is_ours(argv):
             hint = "leave plan mode to run it"
             raise PlanMode(f"plan mode: {argv[0]!r} was not run on {self.name!r}", hint=hint)
         return self._run(argv, timeout_s=timeout_s, stdin=stdin)

@@ -233,7 +233,7 @@ class Entry:
             case Noted(text=text):
                 return text
             case event:
-                for field in ("source", "reason", "outcome", "why"):
+                for field in ("summary", "source", "reason", "outcome", "why"):
                     if value := getattr(event, field, ""):
                         return str(value)
                 return ""

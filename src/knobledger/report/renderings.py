@@ -17,6 +17,7 @@ _HOMES = {
     "knobledger.report.serving": "knobledger.report.terminal_serving",
     "knobledger.report.upkeep": "knobledger.report.terminal_upkeep",
     "knobledger.report.benches": "knobledger.report.terminal_bench",
+    "knobledger.report.watching": "knobledger.report.terminal_watching",
 }
 """modules of report values, and where these are rendered"""
 
