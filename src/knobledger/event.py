@@ -23,7 +23,7 @@ from knobledger.errors import LedgerBroken
 from knobledger.events.entry import Event, Foreign
 from knobledger.names import EventId, digest_of
 
-Topic = Literal["changes", "notes"]
+Topic = Literal["asking", "changes", "notes"]
 """a module of `events/`"""
 
 KINDS: dict[str, tuple[Topic, str]] = {
@@ -37,6 +37,12 @@ KINDS: dict[str, tuple[Topic, str]] = {
     "failed": ("changes", "Failed"),
     "settled": ("changes", "Settled"),
     "noted": ("notes", "Noted"),
+    "hypothesis_opened": ("asking", "HypothesisOpened"),
+    "evidence_given": ("asking", "EvidenceGiven"),
+    "probed": ("asking", "Probed"),
+    "verdict_given": ("asking", "VerdictGiven"),
+    "document_checked": ("asking", "DocumentChecked"),
+    "document_corrected": ("asking", "DocumentCorrected"),
 }
 """every kind that this version can write, with the topic and the name of its class"""
 

@@ -28,6 +28,7 @@ from knobledger.report.changes import (
     observed_lines,
 )
 from knobledger.report.plans import plan_report
+from knobledger.report.standing import hypothesis_lines
 from knobledger.report.status import KnobLine, Status, TargetStatus, knob_line
 from knobledger.report.upkeep import Backup, Backups, Difference, Plans
 from knobledger.state import State
@@ -93,13 +94,16 @@ def since(
     end = stamp(until.instant if until else desk.author.now())
     drift = [line for line in _side_by_side(desk, targets, hosts, _drift) if line] if hosts else []
     failed = [code for line, code in drift if code]
+    changes = tuple(change_lines(desk.state, stamp(start.instant), end, only))
+    named = [slug for change in changes for slug in change.hypotheses]
     return Since(
         start=start,
         until=until,
         end=end,
         zone=start.zone,
-        changes=tuple(change_lines(desk.state, stamp(start.instant), end, only)),
+        changes=changes,
         observed=tuple(observed_lines(desk.state, stamp(start.instant), end, only)),
+        hypotheses=tuple(hypothesis_lines(desk.state, stamp(start.instant), end, named)),
         drift=tuple(line for line, _ in drift),
         looked=hosts is not None,
         exit_code=failed[0] if failed else 0,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from knobledger.event import moment_of
+from knobledger.event import moment_of, topic_of
 from knobledger.events.changes import (
     Applied,
     Approved,
@@ -25,10 +25,12 @@ from knobledger.events.changes import (
 )
 from knobledger.events.entry import Event
 from knobledger.names import Digest, EventId, HostPath, TargetName
-from knobledger.plan import Edit, PlannedFile
+from knobledger.plan import Edit, Finding, PlannedFile
+
+if TYPE_CHECKING:
+    from knobledger.folds.asking import Asked
 
 Fate = Literal["in effect", "reverted", "restored", "overwritten"]
-Finding = Literal["wrongful suspect", "justified", "under test", "unproven", "unexplained"]
 PlanStatus = Literal["open", "approved", "rejected", "expired", "used", "in doubt"]
 
 
@@ -140,6 +142,7 @@ class State:
     changes: list[EventId] = field(default_factory=list)
     """in the order in which they were applied"""
     applied_at: dict[EventId, str] = field(default_factory=dict)
+    _asked: Asked | None = None
 
     @classmethod
     def of(cls, events: Iterable[tuple[EventId, Event]]) -> State:
@@ -190,14 +193,35 @@ class State:
         return 0 if undoes is None or undoes not in self.plans else 1 + self.undo_depth(undoes)
 
     def finding(self, change: EventId) -> Finding | None:
-        """What the verdicts mean for a change; None where nothing was suspected and nothing undone.
-
-        Verdicts are events of a later kind; until one is known, what stands on a hypothesis is under test.
-        """
+        """What the verdicts mean for a change; None where nothing was suspected and nothing undone."""
         planned = self.plans[change].planned
+        if self._asked is not None:
+            from knobledger.folds.asking import finding
+
+            found = finding(self._asked, planned, self.suspected_under(change))
+            if found:
+                return found
         if planned.hypotheses:
             return "under test"
         return "unexplained" if self.undo_depth(change) % 2 and not planned.why else None
+
+    def suspected_under(self, change: EventId) -> tuple[str, ...]:
+        """The hypotheses that are about a change, or under which it was taken back, in alphabetical order."""
+        slugs = {slug for slug, one in self.asked.hypotheses.items() if change in one.about}
+        for edits in self.edits.values():
+            for edit in edits:
+                if edit.undoes and edit.undoes.event == change and edit.event in self.plans:
+                    slugs |= set(self.plans[edit.event].planned.hypotheses)
+        return tuple(sorted(slugs))
+
+    @property
+    def asked(self) -> Asked:
+        """Hypotheses, evidence, verdicts, documents; the fold is imported when something was asked or is looked for."""
+        if self._asked is None:
+            from knobledger.folds.asking import Asked
+
+            self._asked = Asked()
+        return self._asked
 
     def _take(self, id_: EventId, event: Event) -> None:
         match event:
@@ -220,7 +244,8 @@ class State:
                 for edit in event.edits:
                     self._edit(KnobEdit(id_, event.target, edit, event.at, observed=True), None)
             case _:
-                pass
+                if topic_of(event.kind) == "asking":
+                    self.asked.take(id_, event)
 
     def _outcome(self, id_: EventId, event: Applied | RolledBack | Failed | Settled) -> None:
         attempt = self.attempts.get(event.attempt)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from knobledger.verbs.asking import Asking
 from knobledger.verbs.changing import Changing
 from knobledger.verbs.looking import Looking
 from knobledger.verbs.upkeep import Upkeep
 
 
-class Workspace(Changing, Looking, Upkeep):
+class Workspace(Changing, Asking, Looking, Upkeep):
     """A folder with `hosts.toml`, `ledger/` and `templates/`, and what can be done with it.
 
     Methods return report values; they print nothing and ask nothing.

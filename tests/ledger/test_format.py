@@ -14,6 +14,7 @@ from ledgers import git, note
 from pydantic import BaseModel
 
 from knobledger.event import KINDS, class_of, decode, encode, id_of
+from knobledger.events.asking import ProbeRun, StaleLine
 from knobledger.events.entry import Event
 from knobledger.ledger.finding import FindingKind
 from knobledger.ledger.history import commit
@@ -28,7 +29,18 @@ PAGE = (ROOT / "docs" / "ledger-format.md").read_text("utf-8")
 
 _WORDS = {str: "text", int: "integer", float: "number", bool: "true or false"}
 _NAMES = {"EventId": "id", "Digest": "digest", "HostPath": "path", "TargetName": "target"}
-_PARTS: tuple[type[BaseModel], ...] = (Edit, Ask, PlannedFile, LaterEdit, Manifest, Receipt, Step, GrepLine)
+_PARTS: tuple[type[BaseModel], ...] = (
+    Edit,
+    Ask,
+    PlannedFile,
+    LaterEdit,
+    Manifest,
+    Receipt,
+    Step,
+    GrepLine,
+    ProbeRun,
+    StaleLine,
+)
 _KINDS: tuple[type[BaseModel], ...] = tuple(map(class_of, KINDS))
 
 

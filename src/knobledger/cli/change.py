@@ -34,7 +34,15 @@ For = Annotated[
     typer.Option("--for", metavar="HYPOTHESIS", help="The hypothesis it is made under; may repeat."),
 ]
 Purpose = Annotated[
-    Literal["perf", "fix", "mitigation", "other"], typer.Option("--kind", help="What the change is for.")
+    Literal["perf", "fix", "mitigation", "other"] | None,
+    typer.Option(
+        "--kind",
+        help="What the change is for. Default: other; mitigation for what is taken away under a hypothesis.",
+    ),
+]
+Despite = Annotated[
+    str,
+    typer.Option("--despite", metavar="TEXT", help="Do it although evidence contradicts, for this reason."),
 ]
 Label = Annotated[
     str, typer.Option("--label", metavar="WORD", help="A word for the backup's name: FILE.WORD.bak.")
@@ -81,8 +89,9 @@ def set_(
     force: Force = False,
     why: Why = "",
     hypotheses: For = None,
-    kind: Purpose = "other",
+    kind: Purpose = None,
     label: Label = "",
+    despite: Despite = "",
     in_place: InPlace = False,
     plan: PlanOnly = False,
     go_ahead: GoAhead = False,
@@ -91,7 +100,7 @@ def set_(
     requests = [assignment(text) for text in (*(assignments or ()), *(sets or ()))] + [
         removal(text) for text in unsets or ()
     ]
-    options = _options(why, hypotheses, kind, label, in_place, add=add, line=line, force=force)
+    options = _options(why, hypotheses, kind, label, despite, in_place, add=add, line=line, force=force)
     with session.workspace() as workspace:
         return _carry_out(workspace, workspace.set([target], requests, options), plan, go_ahead)
 
@@ -109,15 +118,16 @@ def unset(
     force: Force = False,
     why: Why = "",
     hypotheses: For = None,
-    kind: Purpose = "other",
+    kind: Purpose = None,
     label: Label = "",
+    despite: Despite = "",
     in_place: InPlace = False,
     plan: PlanOnly = False,
     go_ahead: GoAhead = False,
 ) -> int:
     """Take knobs of a target out."""
     requests = [removal(text) for text in (*(names or ()), *(unsets or ()))]
-    options = _options(why, hypotheses, kind, label, in_place, line=line, force=force)
+    options = _options(why, hypotheses, kind, label, despite, in_place, line=line, force=force)
     with session.workspace() as workspace:
         return _carry_out(workspace, workspace.set([target], requests, options), plan, go_ahead)
 
@@ -126,14 +136,15 @@ def edit(
     target: Target,
     why: Why = "",
     hypotheses: For = None,
-    kind: Purpose = "other",
+    kind: Purpose = None,
     label: Label = "",
+    despite: Despite = "",
     in_place: InPlace = False,
     plan: PlanOnly = False,
     go_ahead: GoAhead = False,
 ) -> int:
     """Open a copy of a target in $EDITOR, and plan what was made of it."""
-    options = _options(why, hypotheses, kind, label, in_place)
+    options = _options(why, hypotheses, kind, label, despite, in_place)
     with session.workspace() as workspace:
         return _carry_out(workspace, workspace.edit(target, _editor, options), plan, go_ahead)
 
@@ -145,14 +156,15 @@ def revert(
     ] = False,
     why: Why = "",
     hypotheses: For = None,
-    kind: Purpose = "other",
+    kind: Purpose = None,
     label: Label = "",
+    despite: Despite = "",
     in_place: InPlace = False,
     plan: PlanOnly = False,
     go_ahead: GoAhead = False,
 ) -> int:
     """Undo one change, keeping all later ones."""
-    options = _options(why, hypotheses, kind, label, in_place, exact=exact)
+    options = _options(why, hypotheses, kind, label, despite, in_place, exact=exact)
     with session.workspace() as workspace:
         return _carry_out(workspace, workspace.revert(change, options), plan, go_ahead)
 
@@ -169,14 +181,15 @@ def restore(
     ] = False,
     why: Why = "",
     hypotheses: For = None,
-    kind: Purpose = "other",
+    kind: Purpose = None,
     label: Label = "",
+    despite: Despite = "",
     in_place: InPlace = False,
     plan: PlanOnly = False,
     go_ahead: GoAhead = False,
 ) -> int:
     """Undo a revert: bring back what it took away, with a proof."""
-    options = _options(why, hypotheses, kind, label, in_place, exact=exact)
+    options = _options(why, hypotheses, kind, label, despite, in_place, exact=exact)
     with session.workspace() as workspace:
         return _carry_out(workspace, workspace.restore(change, options), plan, go_ahead)
 
@@ -235,8 +248,9 @@ def _name(name: str) -> str:
 def _options(
     why: str,
     hypotheses: list[str] | None,
-    kind: Literal["perf", "fix", "mitigation", "other"],
+    kind: Literal["perf", "fix", "mitigation", "other"] | None,
     label: str,
+    despite: str,
     in_place: bool,
     *,
     add: bool = False,
@@ -260,6 +274,7 @@ def _options(
         hypotheses=tuple(hypotheses or ()),
         purpose=kind,
         label=label,
+        despite=despite,
     )
 
 

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from knobledger.cli import change, look, upkeep
+from knobledger.cli import ask, change, look, upkeep
 from knobledger.cli.session import session
 from knobledger.errors import Bug, Interrupted, KnobError, Usage
+from knobledger.names import short
 
 app = typer.Typer(
     name="knob",
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 change.register(app)
 look.register(app)
+ask.register(app)
 upkeep.register(app)
 
 
@@ -122,6 +124,8 @@ def error_details(error: KnobError) -> list[str]:
     lines = []
     for item in _dicts(error, "occurrences"):
         lines.append(f"line {item.get('line')}: {str(item.get('text', '')).strip()}   ({item.get('reason')})")
+    for item in _dicts(error, "objections"):
+        lines.append(f"{item['weight']}: {item['text']}   ({short(item['entry'])} by {item['actor']})")
     for side in _dicts(error, "sides"):
         for name, title in (
             ("live", "live now"),

@@ -33,8 +33,16 @@ CLOCK_SLACK_S = 60.0
 """An event says when it was made, which is before it is written, so two commands at once may cross
 by a few seconds; more than this is worth a look."""
 
-_REFERENCES = {"plan": "planned", "attempt": "started", "undoes": "planned", "about": ""}
-"""The fields that hold an event's id, and the kind of the event that it must be (empty: any)."""
+_REFERENCES = {
+    "plan": "planned",
+    "attempt": "started",
+    "undoes": "planned",
+    "about": "",
+    "rests_on": "",
+    "supersedes": "",
+    "verdict": "verdict_given",
+}
+"""The fields that hold an event's id or a list of them, and the kind of the event that it must be (empty: any)."""
 
 
 _ODD_NUMBER = re.compile(rb"[:,\[]-?(?:\d{16}|\d+[.eE]|NaN|Inf)")
@@ -125,8 +133,10 @@ def _look(seen: _Seen, folder: Path, path: Path) -> None:
     for parent in raw["parents"]:
         seen.references.append((id_, "parents", parent))
     for name in _REFERENCES:
-        if isinstance(raw.get(name), str):
-            seen.references.append((id_, name, raw[name]))
+        found = raw.get(name)
+        for other in found if isinstance(found, list) else [found]:
+            if isinstance(other, str):
+                seen.references.append((id_, name, EventId(other)))
 
 
 def _parsed(content: bytes) -> tuple[dict[str, Any], Day]:

@@ -31,6 +31,9 @@ def _(report: Since, page: Paper) -> None:
         _change(item, report.zone, page)
     if not items:
         line(page, "nothing changed, as far as the ledger knows")
+    for one in report.hypotheses:
+        alone = ", on timing alone" if one.timing_alone and one.standing == "open" else ""
+        line(page, f"why    {one.slug} [{one.standing}{alone}]  {one.claim}".rstrip())
     for drift in report.drift:
         line(page, f"now    {drift.target}  {drift.message}", "yellow")
     if report.looked and not report.drift:

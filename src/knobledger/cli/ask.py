@@ -1,0 +1,98 @@
+"""Commands of asking why: hypotheses, evidence, verdicts, probes, clawback, documents."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from knobledger.cli.session import session
+from knobledger.errors import Usage
+
+Slug = Annotated[str, typer.Argument(metavar="SLUG", help="The hypothesis's name.")]
+Supports = Annotated[bool, typer.Option("--supports", help="It speaks for the hypothesis.")]
+Contradicts = Annotated[bool, typer.Option("--contradicts", help="It speaks against it.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands in the order of the help."""
+    hypothesis = typer.Typer(help="Open, list and show hypotheses.", no_args_is_help=True)
+    hypothesis.command("open")(open_)
+    hypothesis.command("list")(list_)
+    hypothesis.command("show")(show)
+    app.add_typer(hypothesis, name="hypothesis")
+    for command in (evidence, verdict):
+        app.command()(command)
+
+
+def open_(
+    slug: Slug,
+    claim: Annotated[str, typer.Argument(metavar="CLAIM", help="What is claimed, in a sentence.")],
+    about: Annotated[
+        list[str] | None,
+        typer.Option("--about", metavar="CHANGE", help="The change that is suspected; may repeat."),
+    ] = None,
+) -> int:
+    """Open a hypothesis about a cause, so that changes can be made under it with --for."""
+    with session.workspace() as workspace:
+        return session.show(workspace.open_hypothesis(slug, claim, about or []))
+
+
+def list_() -> int:
+    """List all hypotheses with their standing, open ones first."""
+    with session.workspace() as workspace:
+        return session.show(workspace.hypotheses())
+
+
+def show(slug: Slug) -> int:
+    """Show a hypothesis: both sides, verdicts, and each change made under it with its finding."""
+    with session.workspace() as workspace:
+        return session.show(workspace.hypothesis(slug))
+
+
+def evidence(
+    slug: Slug,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What was seen.")],
+    supports: Supports = False,
+    contradicts: Contradicts = False,
+    weight: Annotated[
+        Literal["timing", "observation", "experiment"] | None,
+        typer.Option("--weight", help="How much it weighs. Default: by --from, else observation."),
+    ] = None,
+    rests_on: Annotated[
+        str | None, typer.Option("--from", metavar="ID", help="The entry that it rests on.")
+    ] = None,
+    supersedes: Annotated[
+        str | None, typer.Option("--supersedes", metavar="ID", help="Earlier evidence that this corrects.")
+    ] = None,
+) -> int:
+    """Record what speaks for or against a hypothesis."""
+    if supports == contradicts:
+        raise Usage("evidence has one side", hint=f"`knob evidence {slug} --supports TEXT`, or --contradicts")
+    with session.workspace() as workspace:
+        return session.show(
+            workspace.evidence(
+                slug,
+                "supports" if supports else "contradicts",
+                text,
+                weight=weight,
+                rests_on=rests_on,
+                supersedes=supersedes,
+            )
+        )
+
+
+def verdict(
+    slug: Slug,
+    ruling: Annotated[
+        Literal["confirmed", "refuted", "inconclusive"],
+        typer.Argument(metavar="RULING", help="confirmed, refuted or inconclusive."),
+    ],
+    because: Annotated[str, typer.Option("--because", metavar="TEXT", help="The reason.")],
+    cause: Annotated[
+        str, typer.Option("--cause", metavar="TEXT", help="The true cause, if it is known.")
+    ] = "",
+) -> int:
+    """Say what was found of a hypothesis; every change made under it gets its finding."""
+    with session.workspace() as workspace:
+        return session.show(workspace.verdict(slug, ruling, because, cause))
