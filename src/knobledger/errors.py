@@ -75,6 +75,12 @@ class BadConfig(Refused):
     kind = "bad_config"
 
 
+class BadBenchmark(Refused):
+    """A benchmark file can't be read; nothing of it was imported. Values: `file`, `line`."""
+
+    kind = "bad_benchmark"
+
+
 class LedgerUnwritable(Refused):
     """This machine can't write the workspace (disk full, no permission, read-only). Values: `path`."""
 
