@@ -40,6 +40,7 @@ KINDS: dict[str, tuple[Topic, str]] = {
     "hypothesis_opened": ("asking", "HypothesisOpened"),
     "evidence_given": ("asking", "EvidenceGiven"),
     "probed": ("asking", "Probed"),
+    "measured": ("asking", "Measured"),
     "verdict_given": ("asking", "VerdictGiven"),
     "document_checked": ("asking", "DocumentChecked"),
     "document_corrected": ("asking", "DocumentCorrected"),

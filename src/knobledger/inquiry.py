@@ -5,20 +5,19 @@ Findings, objections and rankings are derived from the state anew each time; non
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from knobledger.comparison import Comparison, compare
 from knobledger.events.asking import EvidenceGiven, VerdictGiven
 from knobledger.folds.asking import Entered, Hypothesis, reason_of_its_own
+from knobledger.measured import Arm, Run, better
 from knobledger.names import EventId, TargetName
 from knobledger.plan import Finding
 from knobledger.state import State
 
 Restorable = Literal["clean", "later edits", "conflict", "restored", "host unknown"]
-Call = Literal[
-    "gain", "loss", "flat", "inconclusive", "suggestive gain", "suggestive loss", "not enough data", "invalid"
-]
 
 _STRENGTH: dict[str, int] = {"gain": 3, "suggestive gain": 2, "inconclusive": 1, "not enough data": 1}
 
@@ -141,26 +140,42 @@ def original(state: State, change: EventId) -> EventId | None:
     return undone[0] if undone else named if named in state.plans else None
 
 
-@dataclass(frozen=True, slots=True)
-class Gain:
-    """What a change was worth at one operating point."""
+def runs_of(state: State, change: EventId) -> tuple[Run, ...]:
+    """The benchmark runs that tell what a change is worth, oldest first: its own, and those of its reverts.
 
-    at: str
-    """`C64`"""
-    metric: str
-    baseline: float | None
-    variant: float | None
-    change_pct: float | None
-    """positive is better, whatever the metric"""
-    n_baseline: int
-    n_variant: int
-    call: str
+    Without the revert is with the change, so the arms of a revert's runs are exchanged.
+    """
+    found: list[Run] = []
+    for about, entries in state.asked.measured.items():
+        own = about == change or (about in state.plans and origin(state, about) == change)
+        turned = own and state.undo_depth(about) % 2 != state.undo_depth(change) % 2
+        for run in (run for entry in entries if own for run in entry.event.runs):
+            arm: Arm = "variant" if run.arm == "baseline" else "baseline"
+            found.append(run.model_copy(update={"arm": arm}) if turned else run)
+    return tuple(found)
 
 
-def value(gains: Sequence[Gain]) -> tuple[int, float]:
-    """By what clawback ranks: the strongest call among the gains, then the largest improvement with that call."""
+def origin(state: State, change: EventId) -> EventId | None:
+    """The change at the bottom of reverts and restores."""
+    below = original(state, change)
+    return change if below is None else origin(state, below)
+
+
+def comparison_of(state: State, change: EventId, metric: str | None = None) -> Comparison:
+    """Both arms of a change; by the first metric that its runs have, unless one is named. Raises `Usage`."""
+    runs = runs_of(state, change)
+    names = {measure.name for run in runs for measure in run.measures if better(measure.name)}
+    usual = [name for name in ("output_throughput", "total_throughput", *sorted(names)) if name in names]
+    knobs = {edit.edit.name for edit in state.edits_of(change)}
+    return compare(runs, metric=metric or (usual or ["output_throughput"])[0], knobs=knobs)
+
+
+def value(comparison: Comparison | None) -> tuple[int, float]:
+    """By what clawback ranks: the strongest call among the improvements, then the largest one with that call."""
     best = (0, 0.0)
-    for gain in gains:
-        if gain.change_pct is not None and gain.change_pct > 0:
-            best = max(best, (_STRENGTH.get(gain.call, 0), gain.change_pct))
+    for cell in comparison.cells if comparison else ():
+        if cell.change_pct is not None and comparison:
+            better_by = cell.change_pct if comparison.better == "higher" else -cell.change_pct
+            if better_by > 0:
+                best = max(best, (_STRENGTH.get(cell.call, 0), better_by))
     return best

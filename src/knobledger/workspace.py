@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from knobledger.verbs.asking import Asking
+from knobledger.verbs.benching import Benching
 from knobledger.verbs.changing import Changing
+from knobledger.verbs.clawing import Clawing
 from knobledger.verbs.looking import Looking
 from knobledger.verbs.upkeep import Upkeep
 
 
-class Workspace(Changing, Asking, Looking, Upkeep):
+class Workspace(Changing, Benching, Clawing, Looking, Upkeep):
     """A folder with `hosts.toml`, `ledger/` and `templates/`, and what can be done with it.
 
     Methods return report values; they print nothing and ask nothing.

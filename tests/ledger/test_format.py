@@ -21,6 +21,7 @@ from knobledger.ledger.history import commit
 from knobledger.ledger.index import Index
 from knobledger.ledger.store import Ledger
 from knobledger.ledger.verify import TAIL_NOTE, verify
+from knobledger.measured import Measure, Run
 from knobledger.plan import Ask, Edit, LaterEdit, PlannedFile
 from knobledger.receipt import GrepLine, Manifest, Receipt, Step
 
@@ -40,6 +41,8 @@ _PARTS: tuple[type[BaseModel], ...] = (
     GrepLine,
     ProbeRun,
     StaleLine,
+    Run,
+    Measure,
 )
 _KINDS: tuple[type[BaseModel], ...] = tuple(map(class_of, KINDS))
 

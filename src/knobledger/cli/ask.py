@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -11,6 +12,13 @@ from knobledger.errors import Usage
 
 Slug = Annotated[str, typer.Argument(metavar="SLUG", help="The hypothesis's name.")]
 Supports = Annotated[bool, typer.Option("--supports", help="It speaks for the hypothesis.")]
+About = Annotated[
+    str, typer.Option("--change", metavar="CHANGE", help="The change that was measured; @ is the newest.")
+]
+Metric = Annotated[
+    str | None,
+    typer.Option("--metric", metavar="NAME", help="Such as output_throughput or median_ttft_ms."),
+]
 Contradicts = Annotated[bool, typer.Option("--contradicts", help="It speaks against it.")]
 
 
@@ -21,8 +29,13 @@ def register(app: typer.Typer) -> None:
     hypothesis.command("list")(list_)
     hypothesis.command("show")(show)
     app.add_typer(hypothesis, name="hypothesis")
-    for command in (evidence, verdict):
+    for command in (evidence, verdict, clawback):
         app.command()(command)
+    bench = typer.Typer(help="Bring in benchmarks of a change, and compare its two arms.", no_args_is_help=True)
+    bench.command("import")(bench_import)
+    bench.command("table")(bench_table)
+    bench.command("show")(bench_show)
+    app.add_typer(bench, name="bench")
 
 
 def open_(
@@ -96,3 +109,64 @@ def verdict(
     """Say what was found of a hypothesis; every change made under it gets its finding."""
     with session.workspace() as workspace:
         return session.show(workspace.verdict(slug, ruling, because, cause))
+
+
+def clawback() -> int:
+    """List what was taken away wrongly and could come back, the most valuable first; and what stays, and why."""
+    with session.workspace() as workspace:
+        return session.show(workspace.clawback())
+
+
+def bench_import(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Results; the format is found by content.")
+    ],
+    change: About,
+    arm: Annotated[
+        Literal["baseline", "variant"], typer.Option("--arm", help="Without the change, or with it.")
+    ],
+    label: Annotated[
+        str, typer.Option("--label", metavar="C64", help="The operating point, where the file does not say.")
+    ] = "",
+    start: Annotated[
+        str,
+        typer.Option("--start", metavar="NAME", help="The start of the server; else each file is one."),
+    ] = "",
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="WHEN", help="When it ran, where the file does not say.")
+    ] = None,
+) -> int:
+    """Bring in benchmark files of SGLang, vLLM, AIPerf or GuideLLM for one arm of a change."""
+    with session.workspace() as workspace:
+        return session.show(
+            workspace.bench_import(files, change, arm, label=label, start=start, at=at)
+        )
+
+
+def bench_table(
+    file: Annotated[Path, typer.Argument(metavar="FILE.md", help="A document with one table of both arms.")],
+    change: About,
+    metric: Metric = None,
+    line: Annotated[
+        int | None, typer.Option("--line", metavar="N", help="A line of the table, where there are several.")
+    ] = None,
+) -> int:
+    """Bring in both arms of a change from a Markdown table."""
+    with session.workspace() as workspace:
+        return session.show(
+            workspace.bench_table(file, change, metric=metric or "output_throughput", line=line)
+        )
+
+
+def bench_show(
+    change: Annotated[
+        str, typer.Argument(metavar="CHANGE", help="A change, its revert or its restore; @ is the newest.")
+    ],
+    metric: Metric = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE.svg|png", help="Draw both arms over the load.")
+    ] = None,
+) -> int:
+    """Compare the two arms of a change at each operating point, with the call that the data allow."""
+    with session.workspace() as workspace:
+        return session.show(workspace.bench_show(change, metric, plot))

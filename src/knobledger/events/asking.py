@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from knobledger.events.entry import Event
+from knobledger.measured import Run
 from knobledger.names import Digest, EventId
 from knobledger.receipt import Frozen
 
@@ -63,6 +64,14 @@ class Probed(Event):
     supports_if: Outcome | None = None
     """all rounds passed, or one failed: which of the two supports the hypothesis"""
     contradicts_if: Outcome | None = None
+
+
+class Measured(Event):
+    """Benchmark runs of a change: some without it, some with it."""
+
+    kind: Literal["measured"] = "measured"
+    change: EventId
+    runs: tuple[Run, ...]
 
 
 class VerdictGiven(Event):

@@ -13,6 +13,7 @@ from knobledger.events.asking import (
     DocumentCorrected,
     EvidenceGiven,
     HypothesisOpened,
+    Measured,
     Probed,
     Ruling,
     Side,
@@ -109,6 +110,8 @@ class Asked:
 
     hypotheses: dict[str, Hypothesis] = field(default_factory=dict)
     documents: dict[str, Document] = field(default_factory=dict)
+    measured: dict[EventId, list[Entered[Measured]]] = field(default_factory=dict)
+    """benchmarks by the change that they are attached to"""
 
     def take(self, id_: EventId, event: Event) -> None:
         """Takes in the next event; one of another topic means nothing here."""
@@ -119,6 +122,8 @@ class Asked:
                 _enter(self._of(event.hypothesis).evidence, Entered(id_, event), event.supersedes)
             case Probed():
                 self._of(event.hypothesis).probes.append(Entered(id_, event))
+            case Measured():
+                self.measured.setdefault(event.change, []).append(Entered(id_, event))
             case VerdictGiven():
                 _enter(self._of(event.hypothesis).verdicts, Entered(id_, event), event.supersedes)
             case DocumentChecked():

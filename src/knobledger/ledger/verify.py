@@ -35,6 +35,7 @@ by a few seconds; more than this is worth a look."""
 
 _REFERENCES = {
     "plan": "planned",
+    "change": "planned",
     "attempt": "started",
     "undoes": "planned",
     "about": "",

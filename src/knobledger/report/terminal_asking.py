@@ -5,6 +5,8 @@ from __future__ import annotations
 from knobledger.folds.asking import Hypothesis
 from knobledger.names import short
 from knobledger.report.asking import Hypotheses, HypothesisReport, SweptLine
+from knobledger.report.benches import change_text, value_text
+from knobledger.report.clawback import Clawback, Owed
 from knobledger.report.paper import Paper
 from knobledger.report.terminal import edit_text, line, render
 
@@ -81,3 +83,67 @@ def _swept(swept: SweptLine, page: Paper) -> None:
     )
     if swept.swept.stays_because:
         line(page, f"      stays: {swept.swept.stays_because}", "dim")
+
+
+_RESTORABLE = {
+    "clean": "comes back clean: the file is then byte for byte as it was before it was taken out",
+    "later edits": "can come back; later edits in the same file are kept",
+    "conflict": "can't come back by itself",
+    "restored": "is back",
+    "host unknown": "not known whether it can come back",
+}
+
+
+@render.register
+def _(report: Clawback, page: Paper) -> None:
+    if not report.items:
+        line(page, "nothing was taken away under a hypothesis that fell")
+    for number, item in enumerate(report.items, 1):
+        _owed(number, item, page)
+    if report.keep:
+        line(page, "keep", "bold")
+    for kept, change in report.keep:
+        what = "; ".join(map(edit_text, change.edits)) or "lines that hold no knob"
+        line(page, f"  {short(kept.change)}  {change.targets[0]}  {what}   {kept.why}")
+
+
+def _owed(number: int, item: Owed, page: Paper) -> None:
+    change = item.line
+    what = "; ".join(map(edit_text, change.edits)) or "lines that hold no knob"
+    line(page, f"{number}. {short(change.change)}  {', '.join(change.targets)}  {what}", "bold")
+    for slug, because, cause in item.reasons:
+        said = f"; the true cause: {cause}" if cause else ""
+        line(page, f"   {change.finding}: {slug} is refuted: {because}{said}")
+    if item.comparison:
+        for cell in item.comparison.cells:
+            sides = f"{value_text(cell.baseline.value)} → {value_text(cell.variant.value)}"
+            counts = f"n={cell.baseline.n}/{cell.variant.n}"
+            line(page, f"   {cell.name:6} {sides:18} {change_text(cell):>8}  {counts}  {cell.call}")
+        line(page, f"   {item.comparison.metric}, {item.comparison.unit}, without and with it", "dim")
+        for dip in item.comparison.dips:
+            line(page, f"   dip: {dip}", "cyan")
+    else:
+        line(page, "   nobody measured what it was worth", "dim")
+    for note in item.notes:
+        line(page, f"   noted: {note}")
+    if not item.notes:
+        line(page, "   risk: none noted", "dim")
+    gone = "was away" if item.restorable == "restored" else "away for"
+    line(page, f"   {gone} {length(item.gone_s)}; {_RESTORABLE[item.restorable]}")
+    if item.remark:
+        line(page, f"   {item.remark}", "yellow")
+    for edit in item.later:
+        line(page, f"   keeps  {edit.sign}{edit.text}" + (f"   ({short(edit.change)})" if edit.change else ""))
+    if item.command:
+        line(page, f"   {item.command}", "green")
+
+
+def length(seconds: float) -> str:
+    """`2 d 3 h`, `3 h 15 min`, `40 s`: the two largest units."""
+    left = round(seconds)
+    parts = []
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2]) or "0 s"
