@@ -11,6 +11,8 @@ from pathlib import Path
 from knobledger.errors import BadConfig
 
 _PACKAGE = Path(__file__).parent / "templates"
+_MARKUP = (".svg.j2", ".html.j2")
+"""in these, text is escaped; all others are plain text"""
 _CHECKOUT = Path(__file__).parents[2] / "templates"
 
 
@@ -21,11 +23,11 @@ def rendered(template: str, variables: Mapping[str, object], *, workspace: Path 
     folders = [
         folder for folder in (workspace / "templates" if workspace else None, _PACKAGE, _CHECKOUT) if folder
     ]
-    environment = Environment(  # nothing here becomes HTML
+    environment = Environment(
         loader=FileSystemLoader(folders),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
-        autoescape=False,
+        autoescape=template.endswith(_MARKUP),
     )
     try:
         return environment.get_template(template).render(**variables).lstrip("\n")

@@ -16,6 +16,7 @@ _HOMES = {
     "knobledger.report.asking": "knobledger.report.terminal_asking",
     "knobledger.report.scanned": "knobledger.report.terminal_look",
     "knobledger.report.upkeep": "knobledger.report.terminal_upkeep",
+    "knobledger.report.benches": "knobledger.report.terminal_bench",
 }
 """modules of report values, and where these are rendered"""
 
