@@ -155,7 +155,7 @@ def runs_of(state: State, change: EventId) -> tuple[Run, ...]:
     return tuple(found)
 
 
-def origin(state: State, change: EventId) -> EventId | None:
+def origin(state: State, change: EventId) -> EventId:
     """The change at the bottom of reverts and restores."""
     below = original(state, change)
     return change if below is None else origin(state, below)

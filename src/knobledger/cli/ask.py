@@ -31,7 +31,9 @@ def register(app: typer.Typer) -> None:
     app.add_typer(hypothesis, name="hypothesis")
     for command in (evidence, verdict, clawback):
         app.command()(command)
-    bench = typer.Typer(help="Bring in benchmarks of a change, and compare its two arms.", no_args_is_help=True)
+    bench = typer.Typer(
+        help="Bring in benchmarks of a change, and compare its two arms.", no_args_is_help=True
+    )
     bench.command("import")(bench_import)
     bench.command("table")(bench_table)
     bench.command("show")(bench_show)
@@ -138,9 +140,7 @@ def bench_import(
 ) -> int:
     """Bring in benchmark files of SGLang, vLLM, AIPerf or GuideLLM for one arm of a change."""
     with session.workspace() as workspace:
-        return session.show(
-            workspace.bench_import(files, change, arm, label=label, start=start, at=at)
-        )
+        return session.show(workspace.bench_import(files, change, arm, label=label, start=start, at=at))
 
 
 def bench_table(

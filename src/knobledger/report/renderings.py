@@ -11,7 +11,6 @@ _HOMES = {
     "knobledger.report.plans": "knobledger.report.terminal_plan",
     "knobledger.report.changes": "knobledger.report.terminal_look",
     "knobledger.report.status": "knobledger.report.terminal_look",
-    "knobledger.report.benches": "knobledger.report.terminal_bench",
     "knobledger.report.clawback": "knobledger.report.terminal_asking",
     "knobledger.report.asking": "knobledger.report.terminal_asking",
     "knobledger.report.scanned": "knobledger.report.terminal_look",

@@ -133,7 +133,9 @@ def _owed(number: int, item: Owed, page: Paper) -> None:
     if item.remark:
         line(page, f"   {item.remark}", "yellow")
     for edit in item.later:
-        line(page, f"   keeps  {edit.sign}{edit.text}" + (f"   ({short(edit.change)})" if edit.change else ""))
+        line(
+            page, f"   keeps  {edit.sign}{edit.text}" + (f"   ({short(edit.change)})" if edit.change else "")
+        )
     if item.command:
         line(page, f"   {item.command}", "green")
 
