@@ -6,10 +6,11 @@ from knobledger.verbs.benching import Benching
 from knobledger.verbs.changing import Changing
 from knobledger.verbs.clawing import Clawing
 from knobledger.verbs.looking import Looking
+from knobledger.verbs.probing import Probing
 from knobledger.verbs.upkeep import Upkeep
 
 
-class Workspace(Changing, Benching, Clawing, Looking, Upkeep):
+class Workspace(Changing, Probing, Benching, Clawing, Looking, Upkeep):
     """A folder with `hosts.toml`, `ledger/` and `templates/`, and what can be done with it.
 
     Methods return report values; they print nothing and ask nothing.

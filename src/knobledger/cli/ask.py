@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
     hypothesis.command("list")(list_)
     hypothesis.command("show")(show)
     app.add_typer(hypothesis, name="hypothesis")
-    for command in (evidence, verdict, clawback):
+    for command in (evidence, probe, verdict, clawback):
         app.command()(command)
     bench = typer.Typer(
         help="Bring in benchmarks of a change, and compare its two arms.", no_args_is_help=True
@@ -93,6 +93,42 @@ def evidence(
                 weight=weight,
                 rests_on=rests_on,
                 supersedes=supersedes,
+            )
+        )
+
+
+def probe(
+    slug: Slug,
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The reproducer, after `--`.")],
+    supports_if: Annotated[
+        Literal["pass", "fail"] | None,
+        typer.Option("--supports-if", help="pass: if all rounds pass; fail: if one fails."),
+    ] = None,
+    contradicts_if: Annotated[
+        Literal["pass", "fail"] | None, typer.Option("--contradicts-if", help="The same.")
+    ] = None,
+    times: Annotated[int, typer.Option("--times", metavar="N", min=1, help="So many rounds.")] = 1,
+    limit: Annotated[
+        str | None, typer.Option("--within", metavar="DURATION", help="A round that takes longer has failed.")
+    ] = None,
+    text: Annotated[
+        str, typer.Option("--text", metavar="TEXT", help="What it shows, instead of the command itself.")
+    ] = "",
+) -> int:
+    """Run a reproducer on this machine, count its passes, and record it as evidence. Exit code 0 whatever it did."""
+    from knobledger.moment import duration
+
+    with session.workspace() as workspace:
+        return session.show(
+            workspace.probe(
+                slug,
+                command,
+                times=times,
+                supports_if=supports_if,
+                contradicts_if=contradicts_if,
+                limit_s=duration(limit) if limit else None,
+                text=text,
+                told=session.say,
             )
         )
 

@@ -10,7 +10,10 @@ from knobledger.events.asking import (
     DocumentCorrected,
     EvidenceGiven,
     HypothesisOpened,
+    Measured,
+    Outcome,
     Probed,
+    Side,
     VerdictGiven,
 )
 from knobledger.events.entry import Event
@@ -64,6 +67,32 @@ class Hypotheses:
     def to_json(self) -> dict[str, Any]:
         """The JSON of `hypothesis list`."""
         return {"hypotheses": [hypothesis_json(one) for one in self.hypotheses]}
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeReport:
+    """A probe, and which side it took."""
+
+    id: EventId
+    event: Probed
+    outcome: Outcome
+    side: Side | None
+    """None: what came out was not said to mean anything"""
+
+    @property
+    def exit_code(self) -> int:
+        """130 if it was interrupted; whatever the command did is data."""
+        return 130 if len(self.event.runs) < self.event.asked else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of `probe`."""
+        return {
+            **probe_json(self.id, self.event),
+            "hypothesis": self.event.hypothesis,
+            "rounds": len(self.event.runs),
+            "outcome": self.outcome,
+            "evidence": self.side,
+        }
 
 
 def hypothesis_report(state: State, hypothesis: Hypothesis) -> HypothesisReport:
@@ -155,6 +184,8 @@ def phrase(event: Event) -> str:
             return f"{side} {slug}, {weight}: {text}"
         case Probed(hypothesis=slug, passes=passes, runs=runs, command=command):
             return f"{slug}: {passes} of {len(runs)} rounds pass: {command}"
+        case Measured(runs=runs):
+            return f"{len(runs)} runs: {', '.join(dict.fromkeys(f'{run.label} {run.arm}' for run in runs))}"
         case VerdictGiven(hypothesis=slug, ruling=ruling, because=because):
             return f"{slug} {ruling}: {because}"
         case DocumentChecked(document=document, stale=stale):

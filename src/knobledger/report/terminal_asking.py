@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from knobledger.folds.asking import Hypothesis
 from knobledger.names import short
-from knobledger.report.asking import Hypotheses, HypothesisReport, SweptLine
+from knobledger.report.asking import Hypotheses, HypothesisReport, ProbeReport, SweptLine
 from knobledger.report.benches import change_text, value_text
 from knobledger.report.clawback import Clawback, Owed
 from knobledger.report.paper import Paper
@@ -59,6 +59,27 @@ def _(report: HypothesisReport, page: Paper) -> None:
         line(page, "next: `knob clawback`", "dim")
     if report.documents:
         line(page, f"next: `knob docs correct FILE --hypothesis {one.slug}`", "dim")
+
+
+@render.register
+def _(report: ProbeReport, page: Paper) -> None:
+    event = report.event
+    line(page, f"{short(report.id)}  {event.passes} of {len(event.runs)} rounds pass", "bold")
+    line(page, f"  $ {event.command}")
+    seconds = [run.seconds for run in event.runs]
+    line(page, f"  {min(seconds):.1f} to {max(seconds):.1f} s a round", "dim")
+    if len(event.runs) < event.asked:
+        line(page, f"  interrupted: {event.asked} rounds were asked for; those done are kept", "yellow")
+    failed = next((run for run in event.runs if run.exit != 0), None)
+    if failed:
+        how = "its time was up" if failed.exit is None else f"exit code {failed.exit}"
+        line(page, f"  the first that failed: {how}", "yellow")
+        for text in failed.output.splitlines()[-5:]:
+            line(page, f"    {text}", "dim")
+    if report.side:
+        line(page, f"  {report.side} {event.hypothesis}: an experiment")
+    else:
+        line(page, f"  nobody said what {report.outcome!r} would mean for {event.hypothesis}: no evidence")
 
 
 def _standing(one: Hypothesis) -> str:
