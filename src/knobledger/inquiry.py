@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from knobledger.comparison import Comparison, compare
+from knobledger.documents import Case
 from knobledger.events.asking import EvidenceGiven, VerdictGiven
 from knobledger.folds.asking import Entered, Hypothesis, reason_of_its_own
 from knobledger.measured import Arm, Run, better
@@ -138,6 +139,19 @@ def original(state: State, change: EventId) -> EventId | None:
     undone = [edit.undoes.event for edit in state.edits_of(change) if edit.undoes]
     named = state.plans[change].planned.undoes
     return undone[0] if undone else named if named in state.plans else None
+
+
+def cases(state: State) -> tuple[Case, ...]:
+    """The hypotheses that were judged, as far as a document can be wrong about them."""
+    found = []
+    for slug, one in state.asked.hypotheses.items():
+        if one.verdict is None:
+            continue
+        wrong = [item.change for item in sweep(state, slug) if item.finding == "wrongful suspect"]
+        knobs = dict.fromkeys(edit.edit.name for change in wrong for edit in state.edits_of(change))
+        refuted = one.verdict.event.ruling == "refuted"
+        found.append(Case(slug, one.verdict.id, refuted, one.verdict.event.cause, tuple(knobs), tuple(wrong)))
+    return tuple(found)
 
 
 def runs_of(state: State, change: EventId) -> tuple[Run, ...]:

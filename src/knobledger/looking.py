@@ -120,11 +120,20 @@ def status(desk: Desk, targets: Sequence[Target], hosts: HostOf | None) -> Statu
     waiting = [p.id for p in desk.state.plans.values() if p.status(now) in ("open", "approved")]
     return Status(
         targets=tuple(line for line, _ in found),
+        documents=_documents(desk),
         in_doubt=tuple(f"{short(a.started.plan)} on {a.started.target}" for a in desk.state.in_doubt()),
         open_plans=tuple(map(short, waiting)),
         live=hosts is not None,
         exit_code=next((code for _, code in found if code), 0),
     )
+
+
+def _documents(desk: Desk) -> tuple[tuple[str, int], ...]:
+    if not desk.state.anything_asked:
+        return ()
+    from knobledger.correcting import open_documents
+
+    return tuple((name, len(lines)) for name, lines in open_documents(desk, desk.ledger.root))
 
 
 def blame(desk: Desk, target: Target, host: Host) -> Blame:

@@ -215,6 +215,11 @@ class State:
         return tuple(sorted(slugs))
 
     @property
+    def anything_asked(self) -> bool:
+        """Whether the ledger holds events of that topic (or somebody has looked for them): else nothing is imported."""
+        return self._asked is not None
+
+    @property
     def asked(self) -> Asked:
         """Hypotheses, evidence, verdicts, documents; the fold is imported when something was asked or is looked for."""
         if self._asked is None:

@@ -146,7 +146,7 @@ def verdict(
 ) -> int:
     """Say what was found of a hypothesis; every change made under it gets its finding."""
     with session.workspace() as workspace:
-        return session.show(workspace.verdict(slug, ruling, because, cause))
+        return session.show(workspace.verdict_swept(workspace.verdict(slug, ruling, because, cause)))
 
 
 def clawback() -> int:

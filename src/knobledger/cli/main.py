@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from knobledger.cli import ask, change, look, upkeep
+from knobledger.cli import ask, change, look, reporting, upkeep
 from knobledger.cli.session import session
 from knobledger.errors import Bug, Interrupted, KnobError, Usage
 from knobledger.names import short
@@ -28,6 +28,7 @@ app = typer.Typer(
 change.register(app)
 look.register(app)
 ask.register(app)
+reporting.register(app)
 upkeep.register(app)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from knobledger.event import topic_of
 from knobledger.state import State
 
 
@@ -39,8 +38,8 @@ def hypothesis_lines(state: State, start: str, end: str, named: Iterable[str]) -
     One that nobody opened is open, and nothing is claimed.
     """
     missing = dict.fromkeys(named)
-    if not missing and not any(topic_of(event.kind) == "asking" for event in state.events.values()):
-        return []  # the fold is not even imported
+    if not missing and not state.anything_asked:
+        return []
     found = []
     for one in state.asked.hypotheses.values():
         if one.slug in missing or any(start <= at < end for at in one.moments):

@@ -62,6 +62,8 @@ class Status:
     """All targets asked for, then what is left open in the workspace."""
 
     targets: tuple[TargetStatus, ...]
+    documents: tuple[tuple[str, int], ...]
+    """documents that contradict the record, with the number of their lines that do"""
     in_doubt: tuple[str, ...]
     open_plans: tuple[str, ...]
     live: bool
@@ -74,6 +76,7 @@ class Status:
             "live": self.live,
             "in_doubt": list(self.in_doubt),
             "open_plans": list(self.open_plans),
+            "documents": [{"document": name, "stale": count} for name, count in self.documents],
         }
 
 

@@ -103,6 +103,9 @@ def _(report: Status, page: Paper) -> None:
         _target(target, report.live, page)
     for text in report.in_doubt:
         line(page, f"in doubt: {text}; `knob recover` settles it", "red")
+    for name, count in report.documents:
+        lines = "1 line" if count == 1 else f"{count} lines"
+        line(page, f"open: {name} contradicts the record in {lines}; see `knob docs stale {name}`", "yellow")
     if report.open_plans:
         line(page, f"plans that wait: {', '.join(report.open_plans)}; see `knob plans`", "yellow")
 
