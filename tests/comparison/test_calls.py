@@ -65,7 +65,7 @@ SIMULATED = {
 def test_simulated_calls_come_as_often_as_they_should(case: str) -> None:
     spread, starts, true, expected = SIMULATED[case]
     random = np.random.default_rng(20261130)
-    trials = 4000
+    trials = 2500
     calls: Counter[str] = Counter()
     for _ in range(trials):
         baseline = 700 * np.exp(random.normal(0, spread, starts))

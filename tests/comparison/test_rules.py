@@ -128,6 +128,15 @@ def test_a_configuration_that_one_arm_lacks_stands_alone() -> None:
     ]
 
 
+def test_a_lost_request_is_no_configuration_of_its_own() -> None:
+    runs = _with(arms(*STEADY), num_prompts="320")
+    runs[0] = _with(runs[:1], num_prompts="319")[0]
+    cell = one_cell(runs)
+    assert cell.call == "invalid"
+    assert cell.reasons == ("num_prompts: 319, 320 against 320",)
+    assert (cell.baseline.n, cell.variant.n) == (3, 3)
+
+
 def test_other_differences_are_confounds_but_the_knob_is_none() -> None:
     runs = [
         one.model_copy(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 
 from ab_runs import arms, run
 
@@ -95,3 +98,14 @@ def test_one_arm_alone() -> None:
         BenchReport(EventId("0" * 64), "", compare([run("baseline", 700.0)])).to_json()["cells"][0]["variant"]
         is None
     )
+
+
+def test_too_few_starts_load_no_scipy() -> None:
+    script = """
+import sys
+from test_bench_show import incident, shown
+assert "not enough data" in shown(incident())
+assert not {"scipy", "numpy"} & sys.modules.keys()
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True)

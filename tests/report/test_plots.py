@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from ab_runs import arms
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_bench_show import incident
 
@@ -141,6 +141,7 @@ def test_ticks_are_round_by_the_zones_clock() -> None:
     assert ticks == ["12:00", "Oct 25", "12:00", "Oct 26", "12:00", "Oct 27", "12:00", "Oct 28"]
 
 
+@settings(max_examples=25)
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_any_text_is_still_xml(label: str, target: str) -> None:
     ElementTree.fromstring(timeline_svg([Entry(at("20:25"), label, label, target)], BERLIN, target))

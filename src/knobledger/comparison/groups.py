@@ -26,7 +26,8 @@ def grouped(runs: Sequence[Run]) -> list[Group]:
     """Runs by label and, where a label has several configurations, by these; ordered by load.
 
     Only conditions that every run of a label records are compared. A configuration that one arm lacks stands
-    alone, unless the other arm has one alone as well: then the two are shown side by side as unequal.
+    alone, unless the other arm has one alone as well, or it differs in the number of prompts only: then they are
+    shown side by side as unequal.
     """
     groups: list[Group] = []
     for label in sorted({run.label for run in runs}):
@@ -59,7 +60,12 @@ def _of_label(label: str, runs: list[Run]) -> Iterator[Group]:
         configurations.setdefault(tuple(pair for pair in _fixed(run) if pair[0] in recorded), []).append(run)
     alone = [pairs for pairs, its in configurations.items() if len({run.arm for run in its}) == 1]
     arms = {configurations[pairs][0].arm for pairs in alone}
-    unequal = alone if len(arms) == 2 else []
+    unequal = set(alone) if len(arms) == 2 else set()
+    for (
+        one
+    ) in alone:  # fewer requests at else equal conditions: some were lost, where a tool counts no failures
+        alike = {pairs for pairs in configurations if _but_prompts(pairs) == _but_prompts(one)}
+        unequal |= alike if len(alike) > 1 else set()
     several = len(configurations) - max(len(unequal) - 1, 0) > 1
     varying = {key for key in recorded if len({dict(pairs).get(key) for pairs in configurations}) > 1}
     for pairs, its in sorted(configurations.items()):
@@ -67,7 +73,7 @@ def _of_label(label: str, runs: list[Run]) -> Iterator[Group]:
             said = ", ".join(f"{key} {value}" for key, value in pairs if key in varying)
             yield _group(label, said if several else "", its)
     if unequal:
-        together = [run for pairs in unequal for run in configurations[pairs]]
+        together = [run for pairs in sorted(unequal) for run in configurations[pairs]]
         yield _group(label, "unequal" if several else "", together, _unequal(together, varying))
 
 
@@ -87,6 +93,10 @@ def _unequal(runs: list[Run], keys: Collection[str]) -> tuple[str, ...]:
         if before != after or len(before) > 1:
             found.append(f"{key}: {_listed(before)} against {_listed(after)}")
     return tuple(found)
+
+
+def _but_prompts(pairs: Pairs) -> Pairs:
+    return tuple(pair for pair in pairs if pair[0] != "num_prompts")
 
 
 def _fixed(run: Run) -> Pairs:

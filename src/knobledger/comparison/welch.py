@@ -1,7 +1,7 @@
 """Welch's interval on the difference of log means, two one-sided tests for "flat", Holm over several.
 
-Only `scipy.special` is imported, and only when something is computed: the distributions of `scipy.stats` cost a
-second of a command's time and give the same numbers (the tests compare them).
+Only `scipy.special` is imported, and only when something is computed: `scipy.stats` costs a command another
+second and gives the same numbers (the tests compare them).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import hypot, inf, sqrt
+from math import hypot, sqrt
 from statistics import fmean, variance
 
 CONFIDENCE = 0.95
@@ -128,5 +128,4 @@ def _tail(distance: float, error: float, freedom: float) -> float:
 
     if error == 0:
         return 0.5 if distance == 0 else (0.0 if distance > 0 else 1.0)
-    ratio = distance / error
-    return 0.0 if ratio == inf else float(stdtr(freedom, -ratio))
+    return float(stdtr(freedom, -distance / error))

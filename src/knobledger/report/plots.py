@@ -10,7 +10,7 @@ from pathlib import Path
 from knobledger.comparison import Cell, Comparison, Side
 from knobledger.measured import Arm
 from knobledger.report.benches import change_text, interval_text, value_text
-from knobledger.report.vector import Wrapped, drawn, number, plain, wrapped
+from knobledger.report.vector import drawn, number, plain, wrapped
 
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 24.0, 84.0, 356.0
 """of the plot area: the width beside it, and y of its edges"""
@@ -44,7 +44,7 @@ class Column:
 
     x: str
     label: str
-    settings: Wrapped
+    settings: tuple[str, ...]
     change: str
     call: str
     kind: str
@@ -60,7 +60,7 @@ def bench_svg(
     width = max(760.0, LEFT + RIGHT + COLUMN * len(cells))
     scale = _Scale.of(cells)
     step = (width - LEFT - RIGHT) / max(len(cells), 1)
-    dips = [text for dip in comparison.dips for text in wrapped(f"dip: {dip}", int(width / 7)).lines]
+    dips = [text for dip in comparison.dips for text in wrapped(f"dip: {dip}", int(width / 7))]
     notes_y = BOTTOM + 96 + (2 * LINE if any(cell.settings for cell in cells) else 0)
     middles = [LEFT + step * (index + 0.5) for index in range(len(cells))]
     return drawn(

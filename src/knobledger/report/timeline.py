@@ -82,7 +82,8 @@ def timeline_svg(
 ) -> str:
     """The timeline as SVG, the same bytes for the same entries. Times are shown in `zone`.
 
-    `spans` None: those of `spans_of`. `ident` makes ids unique within one page.
+    `spans` None: those of `spans_of`, which knows targets and not knobs. `ident` makes ids unique within one page.
+    Raises `ValueError` without an entry.
     """
     ordered = sorted((replace(entry, at=entry.at.astimezone(UTC)) for entry in entries), key=_order)
     shown = spans_of(ordered) if spans is None else tuple(map(_in_utc, spans))

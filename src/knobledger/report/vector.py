@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 
@@ -11,16 +10,9 @@ from knobledger.errors import Refused
 from knobledger.templates import rendered
 
 
-@dataclass(frozen=True, slots=True)
-class Wrapped:
-    """Text in lines."""
-
-    lines: tuple[str, ...]
-
-
-def wrapped(text: str, width: int, most: int = 3) -> Wrapped:
+def wrapped(text: str, width: int, most: int = 3) -> tuple[str, ...]:
     """Text in at most `most` lines of about `width` characters; what does not fit ends in an ellipsis."""
-    return Wrapped(tuple(wrap(plain(text), width, max_lines=most, placeholder=" …")))
+    return tuple(wrap(plain(text), width, max_lines=most, placeholder=" …"))
 
 
 def shortened(text: str, width: int) -> str:
