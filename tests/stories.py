@@ -24,9 +24,11 @@ class Story:
 
     def __init__(self) -> None:
         self.events: list[tuple[EventId, Event]] = []
+        self.clock = NOON
 
     def tell(self, kind: type[Event], **facts: object) -> EventId:
-        at = stamp(NOON + timedelta(seconds=len(self.events)))
+        at = stamp(self.clock)
+        self.clock += timedelta(seconds=1)
         event = kind.model_validate({"at": at, "actor": "anna", **facts})
         id_ = id_of(encode(event))
         self.events.append((id_, event))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from knobledger.verbs.benching import Benching
 from knobledger.verbs.changing import Changing
 from knobledger.verbs.clawing import Clawing
 from knobledger.verbs.documenting import Documenting
 from knobledger.verbs.looking import Looking
 from knobledger.verbs.probing import Probing
+from knobledger.verbs.reporting import Reporting
 from knobledger.verbs.upkeep import Upkeep
 
 
-class Workspace(Changing, Probing, Benching, Clawing, Documenting, Looking, Upkeep):
+class Workspace(Changing, Probing, Clawing, Documenting, Reporting, Looking, Upkeep):
     """A folder with `hosts.toml`, `ledger/` and `templates/`, and what can be done with it.
 
     Methods return report values; they print nothing and ask nothing.

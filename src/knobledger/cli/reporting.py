@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from knobledger.cli.look import said_moment
 from knobledger.cli.session import session
 from knobledger.errors import NotApproved
 
@@ -17,6 +18,10 @@ def register(app: typer.Typer) -> None:
     docs.command("stale")(stale)
     docs.command("correct")(correct)
     app.add_typer(docs, name="docs")
+    report = typer.Typer(help="Write reports as Markdown or as one HTML file.", no_args_is_help=True)
+    report.command("postmortem")(postmortem)
+    report.command("since")(since)
+    app.add_typer(report, name="report")
 
 
 def stale(
@@ -55,3 +60,30 @@ def correct(
             if not typer.confirm("Append it?", default=False, err=True):
                 raise NotApproved("not appended: no go-ahead was given")
         return session.show(workspace.correct(draft))
+
+
+def postmortem(
+    hypothesis: Annotated[
+        str | None, typer.Option("--hypothesis", metavar="SLUG", help="Only this one. Default: all.")
+    ] = None,
+    since_: Annotated[
+        str | None, typer.Option("--since", metavar="WHEN", help="Leave out what was before.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", metavar="FILE", help="FILE.md or FILE.html. Default: Markdown on stdout."),
+    ] = None,
+) -> int:
+    """Tell what was believed when and on what evidence, what it cost, what was kept and what is still owed."""
+    with session.workspace() as workspace:
+        start = said_moment(workspace, since_) if since_ else None
+        return session.show(workspace.postmortem(hypothesis, start, output))
+
+
+def since(
+    when: Annotated[list[str], typer.Argument(metavar="WHEN", help="noon, 14:14, 2h, 3 days ago, ...")],
+    output: Annotated[Path, typer.Option("-o", metavar="FILE", help="FILE.md or FILE.html.")],
+) -> int:
+    """Write what changed since a moment."""
+    with session.workspace() as workspace:
+        return session.show(workspace.report_since(said_moment(workspace, " ".join(when)), output))

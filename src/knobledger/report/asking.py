@@ -189,11 +189,8 @@ def phrase(event: Event) -> str:
         case VerdictGiven(hypothesis=slug, ruling=ruling, because=because):
             return f"{slug} {ruling}: {because}"
         case DocumentChecked(document=document, stale=stale):
-            return (
-                f"{document}: contradicts the record in {len(stale)} lines"
-                if stale
-                else f"{document}: agrees"
-            )
+            lines = "1 line contradicts" if len(stale) == 1 else f"{len(stale)} lines contradict"
+            return f"{document}: {lines} the record" if stale else f"{document}: agrees with the record"
         case DocumentCorrected(document=document, hypothesis=slug):
             return f"{document}: addendum on {slug}"
         case _:

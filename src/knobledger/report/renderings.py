@@ -13,6 +13,7 @@ _HOMES = {
     "knobledger.report.status": "knobledger.report.terminal_look",
     "knobledger.report.clawback": "knobledger.report.terminal_asking",
     "knobledger.report.documents": "knobledger.report.terminal_documents",
+    "knobledger.report.paged": "knobledger.report.terminal_documents",
     "knobledger.report.asking": "knobledger.report.terminal_asking",
     "knobledger.report.scanned": "knobledger.report.terminal_look",
     "knobledger.report.upkeep": "knobledger.report.terminal_upkeep",

@@ -8,7 +8,7 @@ from knobledger.report.asking import Hypotheses, HypothesisReport, ProbeReport, 
 from knobledger.report.benches import change_text, value_text
 from knobledger.report.clawback import Clawback, Owed
 from knobledger.report.paper import Paper
-from knobledger.report.terminal import edit_text, line, render
+from knobledger.report.terminal import edit_text, length, line, render
 
 _STYLES = {"open": "yellow", "confirmed": "bold", "refuted": "bold", "inconclusive": "yellow"}
 
@@ -159,14 +159,3 @@ def _owed(number: int, item: Owed, page: Paper) -> None:
         )
     if item.command:
         line(page, f"   {item.command}", "green")
-
-
-def length(seconds: float) -> str:
-    """`2 d 3 h`, `3 h 15 min`, `40 s`: the two largest units."""
-    left = round(seconds)
-    parts = []
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
-        count, left = divmod(left, size)
-        if count:
-            parts.append(f"{count} {unit}")
-    return " ".join(parts[:2]) or "0 s"

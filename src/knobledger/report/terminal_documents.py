@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from knobledger.names import short
 from knobledger.report.documents import Correction, Stale
+from knobledger.report.paged import Paged
 from knobledger.report.paper import Paper
 from knobledger.report.terminal import line, render
 
@@ -40,3 +41,12 @@ def _(report: Correction, page: Paper) -> None:
         line(page, f"committed, this file alone: {short(report.commit)}")
     elif report.in_git and not report.written:
         line(page, "the file is in git: it is committed alone, what you have staged stays staged", "dim")
+
+
+@render.register
+def _(report: Paged, page: Paper) -> None:
+    if report.file is None:
+        for text in report.text.splitlines():
+            line(page, text)
+    else:
+        line(page, f"wrote {report.file}")

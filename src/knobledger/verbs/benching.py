@@ -63,7 +63,7 @@ class Benching(Opening):
         from knobledger.report.benches import BenchReport
 
         found = origin(self.state, self.find_change(change))
-        report = BenchReport(found, self._title(found), comparison_of(self.state, found, metric))
+        report = BenchReport(found, self.title_of(found), comparison_of(self.state, found, metric))
         if plot is not None:
             from knobledger.report.plots import bench_svg
             from knobledger.report.vector import png_of
@@ -74,7 +74,8 @@ class Benching(Opening):
             _write(plot, drawn.encode() if plot.suffix.lower() == ".svg" else png_of(drawn))
         return report
 
-    def _title(self, change: EventId) -> str:
+    def title_of(self, change: EventId) -> str:
+        """A change in a line: `gpu1/decode  TARGET_CTAS   256 → 512`."""
         from knobledger.report.terminal import edit_text
 
         planned = self.state.plans[change].planned
