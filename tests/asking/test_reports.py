@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from evening import KNOB, SLUG, ZONE, Evening, whole
 
-from knobledger.errors import BadConfig, Unknown, Usage
+from knobledger.errors import BadConfig, Refused, Unknown, Usage
 from knobledger.inquiry import wrongful
 from knobledger.moment import parse
 from knobledger.report.changes import change_lines
@@ -115,8 +115,11 @@ def test_markup_in_what_people_wrote_stays_text(tmp_path: Path) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt; a\\|b # x" in page(evening.state, "md", tmp_path)
 
 
-def test_an_empty_ledger_has_a_page_too(tmp_path: Path) -> None:
+def test_an_empty_ledger_has_no_story_and_one_without_a_hypothesis_says_so(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "ws")
+    with bench.open() as workspace, pytest.raises(Refused, match="nothing is recorded"):
+        workspace.postmortem(None, None, None)
+    bench.set(("NCCL_DEBUG", "INFO"))
     with bench.open() as workspace:
         for name in ("a.md", "a.html"):
             workspace.postmortem(None, None, tmp_path / name)

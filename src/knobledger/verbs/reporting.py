@@ -33,6 +33,10 @@ class Reporting(Asking, Benching):
         form = _form(file)
         if slug is not None:
             self.find_hypothesis(slug)
+        if not self.state.events:
+            raise Refused(
+                "nothing is recorded yet: there is no story to tell", hint="`knob status`, `knob set`"
+            )
         zone = self.desk.author.zone
         scope = scope_of(self.state, slug, stamp(start.instant) if start else None, zone)
         told: dict[str, Any] = facts(self.state, scope)
