@@ -58,7 +58,8 @@ class Options:
     exact: bool = False
     why: str = ""
     hypotheses: tuple[str, ...] = ()
-    purpose: Purpose = "other"
+    purpose: Purpose | None = None
+    """None: nobody said; it is `other`, or a mitigation where something is taken away under a hypothesis"""
     label: str = ""
     restart: RestartScope = "none"
     confirm_within_s: int = 0
@@ -205,7 +206,7 @@ def write_plan(
         asks=asks,
         why=desk.masker.text(options.why),
         hypotheses=options.hypotheses,
-        purpose=options.purpose,
+        purpose=options.purpose or "other",
         label=options.label,
         undoes=undoes,
         exact=options.exact,

@@ -39,6 +39,12 @@ class KnobRefused(Refused):
     kind = "knob_refused"
 
 
+class Contradicted(Refused):
+    """Evidence contradicts the hypothesis, and nobody acknowledged it. Values: `objections`, strongest first."""
+
+    kind = "contradicted"
+
+
 class PlanMode(Refused):
     """Writing was asked for where only looking and planning is allowed."""
 

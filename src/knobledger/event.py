@@ -23,7 +23,7 @@ from knobledger.errors import LedgerBroken
 from knobledger.events.entry import Event, Foreign
 from knobledger.names import EventId, digest_of
 
-Topic = Literal["approving", "arming", "changes", "notes", "serving", "watching"]
+Topic = Literal["approving", "arming", "asking", "changes", "notes", "serving", "watching"]
 """a module of `events/`"""
 
 KINDS: dict[str, tuple[Topic, str]] = {
@@ -49,6 +49,13 @@ KINDS: dict[str, tuple[Topic, str]] = {
     "restart_ended": ("serving", "RestartEnded"),
     "seen_live": ("watching", "SeenLive"),
     "observed_metric": ("watching", "ObservedMetric"),
+    "hypothesis_opened": ("asking", "HypothesisOpened"),
+    "evidence_given": ("asking", "EvidenceGiven"),
+    "probed": ("asking", "Probed"),
+    "measured": ("asking", "Measured"),
+    "verdict_given": ("asking", "VerdictGiven"),
+    "document_checked": ("asking", "DocumentChecked"),
+    "document_corrected": ("asking", "DocumentCorrected"),
 }
 """every kind that this version can write, with the topic and the name of its class"""
 

@@ -31,6 +31,7 @@ from knobledger.report.changes import (
 )
 from knobledger.report.plans import plan_report
 from knobledger.report.serving import restarts_between
+from knobledger.report.standing import hypothesis_lines
 from knobledger.report.status import KnobLine, Status, TargetStatus, knob_line
 from knobledger.report.upkeep import Backup, Backups, Difference, Plans
 from knobledger.state import State
@@ -96,12 +97,14 @@ def since(
     end = stamp(until.instant if until else desk.author.now())
     drift = [line for line in side_by_side(desk, targets, hosts, _drift) if line] if hosts else []
     failed = [code for line, code in drift if code]
+    changes = tuple(change_lines(desk.state, stamp(start.instant), end, only))
+    named = [slug for change in changes for slug in change.hypotheses]
     return Since(
         start=start,
         until=until,
         end=end,
         zone=start.zone,
-        changes=tuple(change_lines(desk.state, stamp(start.instant), end, only)),
+        changes=changes,
         observed=tuple(observed_lines(desk.state, stamp(start.instant), end, only)),
         restarts=tuple(
             restarts_between(
@@ -111,6 +114,7 @@ def since(
                 only.partition(":")[0] if only else None,
             )
         ),
+        hypotheses=tuple(hypothesis_lines(desk.state, stamp(start.instant), end, named)),
         drift=tuple(line for line, _ in drift),
         looked=hosts is not None,
         exit_code=failed[0] if failed else 0,
@@ -128,12 +132,21 @@ def status(desk: Desk, targets: Sequence[Target], hosts: HostOf | None) -> Statu
     waiting = [p.id for p in desk.state.plans.values() if p.status(now) in ("open", "approved")]
     return Status(
         targets=tuple(_with_restarts(line, serving) for line, _ in found),
+        documents=_documents(desk),
         in_doubt=tuple(f"{short(a.started.plan)} on {a.started.target}" for a in desk.state.in_doubt()),
         open_plans=tuple(map(short, waiting)),
         live=hosts is not None,
         unreviewed=tuple(plan.id for plan in desk.state.plans.values() if plan.unreviewed),
         exit_code=next((code for _, code in found if code), 0),
     )
+
+
+def _documents(desk: Desk) -> tuple[tuple[str, int], ...]:
+    if not desk.state.anything_asked:
+        return ()
+    from knobledger.correcting import open_documents
+
+    return tuple((name, len(lines)) for name, lines in open_documents(desk, desk.ledger.root))
 
 
 def blame(desk: Desk, target: Target, host: Host) -> Blame:

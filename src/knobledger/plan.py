@@ -13,6 +13,8 @@ from knobledger.receipt import Frozen
 Verb = Literal["set", "unset", "edit", "revert", "restore"]
 Purpose = Literal["perf", "fix", "mitigation", "other"]
 Policy = Literal["confirm", "signed", "two-person"]
+Finding = Literal["wrongful suspect", "justified", "under test", "unproven", "unexplained"]
+"""what the verdicts mean for a change"""
 RestartScope = Literal["none", "service", "dependents", "group"]
 
 

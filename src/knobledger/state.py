@@ -25,14 +25,14 @@ from knobledger.events.changes import (
 )
 from knobledger.events.entry import Event
 from knobledger.names import Digest, EventId, HostPath, TargetName
-from knobledger.plan import Edit, PlannedFile
+from knobledger.plan import Edit, Finding, PlannedFile
 
 if TYPE_CHECKING:
     from knobledger.events.arming import Expired
     from knobledger.folds.arming import Armings, Pending
+    from knobledger.folds.asking import Asked
 
 Fate = Literal["in effect", "reverted", "restored", "overwritten"]
-Finding = Literal["wrongful suspect", "justified", "under test", "unproven", "unexplained"]
 PlanStatus = Literal["open", "approved", "rejected", "expired", "used", "in doubt"]
 
 
@@ -152,6 +152,7 @@ class State:
     """in the order in which they were applied"""
     applied_at: dict[EventId, str] = field(default_factory=dict)
     _armings: Armings | None = None
+    _asked: Asked | None = None
 
     @property
     def armings(self) -> Armings:
@@ -222,14 +223,40 @@ class State:
         return 0 if undoes is None or undoes not in self.plans else 1 + self.undo_depth(undoes)
 
     def finding(self, change: EventId) -> Finding | None:
-        """What the verdicts mean for a change; None where nothing was suspected and nothing undone.
-
-        Verdicts are events of a later kind; until one is known, what stands on a hypothesis is under test.
-        """
+        """What the verdicts mean for a change; None where nothing was suspected and nothing undone."""
         planned = self.plans[change].planned
+        if self._asked is not None:
+            from knobledger.folds.asking import finding
+
+            found = finding(self._asked, planned, self.suspected_under(change))
+            if found:
+                return found
         if planned.hypotheses:
             return "under test"
         return "unexplained" if self.undo_depth(change) % 2 and not planned.why else None
+
+    def suspected_under(self, change: EventId) -> tuple[str, ...]:
+        """The hypotheses that are about a change, or under which it was taken back, in alphabetical order."""
+        slugs = {slug for slug, one in self.asked.hypotheses.items() if change in one.about}
+        for edits in self.edits.values():
+            for edit in edits:
+                if edit.undoes and edit.undoes.event == change and edit.event in self.plans:
+                    slugs |= set(self.plans[edit.event].planned.hypotheses)
+        return tuple(sorted(slugs))
+
+    @property
+    def anything_asked(self) -> bool:
+        """Whether the ledger holds events of that topic (or somebody has looked for them): else nothing is imported."""
+        return self._asked is not None
+
+    @property
+    def asked(self) -> Asked:
+        """Hypotheses, evidence, verdicts, documents; the fold is imported when something was asked or is looked for."""
+        if self._asked is None:
+            from knobledger.folds.asking import Asked
+
+            self._asked = Asked()
+        return self._asked
 
     def _take(self, id_: EventId, event: Event) -> None:
         match event:
@@ -263,6 +290,8 @@ class State:
                 self.armings.take(cast("ArmingEvent", event))
                 if isinstance(event, Expired):
                     self._put_back(id_, event)
+            case "asking":
+                self.asked.take(id_, event)
             case "approving" | "changes" | "notes" | "serving" | "watching" | None:
                 pass
 

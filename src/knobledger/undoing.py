@@ -86,11 +86,12 @@ def draft_undo(
     desk: Desk, verb: Verb, change: EventId, targets: Sequence[tuple[Target, Host]], options: Options
 ) -> Draft:
     """Plans the undoing of a change on its targets. Raises `Conflict`, `NotWritten` (a damaged backup)."""
-    sketches = [_undo_on(desk, verb, change, target, host, options) for target, host in targets]
+    sketches = [undo_on(desk, verb, change, target, host, options) for target, host in targets]
     return write_plan(desk, verb, sketches, options, undoes=change)
 
 
-def _undo_on(desk: Desk, verb: Verb, change: EventId, target: Target, host: Host, options: Options) -> Sketch:
+def undo_on(desk: Desk, verb: Verb, change: EventId, target: Target, host: Host, options: Options) -> Sketch:
+    """What undoing a change would do to one target, on the bytes that are there now. Raises as `draft_undo` does."""
     file = desk.state.plans[change].file_of(target.name)
     if file is None:
         raise Refused(

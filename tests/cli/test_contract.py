@@ -80,6 +80,7 @@ def ask(*argv: str, code: int = 0) -> dict[str, Any]:
 
 
 def test_plan_and_change(lab: Lab) -> None:
+    ask("hypothesis", "open", "h", "512 is faster")
     plan = ask("set", "gpu1/decode", f"{KNOB}=512", "--plan", "--why", "A/B", "--kind", "perf", "--for", "h")
     assert set(PLAN) <= set(plan)
     assert plan["edits"] == [{"name": KNOB, "kind": "env", "before": "256", "after": "512"}]

@@ -129,3 +129,18 @@ def test_text_is_masked_once() -> None:
 def test_plain_content_is_left_alone() -> None:
     content = b"export A=1\r\n\xff\xfe\nsrv --max-tokens 7 --key-cache-dtype fp8 --token-budget 9\n"
     assert Masker(KEY).content(Reading.of(content, Dialect.BASH)) == content
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "it hung with DB_PASSWORD=4f9a7c11d2e8",
+        "then OPENAI_API_KEY=4f9a7c11d2e8 was set",
+        "a b c --api-key 4f9a7c11d2e8 --port 80",
+        "see: DB_PASSWORD: 4f9a7c11d2e8",
+    ],
+)
+def test_a_word_before_a_secret_does_not_hide_it(text: str) -> None:
+    masked = Masker(b"k" * 32).text(text)
+    assert "4f9a7c11d2e8" not in masked
+    assert masked.split()[0] == text.split()[0]

@@ -14,6 +14,7 @@ from ledgers import git, note
 from pydantic import BaseModel
 
 from knobledger.event import KINDS, class_of, decode, encode, id_of
+from knobledger.events.asking import ProbeRun, StaleLine
 from knobledger.events.entry import Event
 from knobledger.events.notes import PrunedFile
 from knobledger.events.serving import Before, GateSeen, SeenRunning
@@ -23,6 +24,7 @@ from knobledger.ledger.history import commit
 from knobledger.ledger.index import Index
 from knobledger.ledger.store import Ledger
 from knobledger.ledger.verify import TAIL_NOTE, verify
+from knobledger.measured import Measure, Run
 from knobledger.plan import Ask, Edit, LaterEdit, PlannedFile
 from knobledger.receipt import GrepLine, Manifest, Receipt, Step
 
@@ -36,6 +38,7 @@ _PARTS: tuple[type[BaseModel], ...] = (
     *(Manifest, Receipt, Step, GrepLine),
     *(Before, SeenRunning, GateSeen),
     *(SeenProcess, SeenValue, SeenKnob),
+    *(ProbeRun, StaleLine, Run, Measure),
 )
 _KINDS: tuple[type[BaseModel], ...] = tuple(map(class_of, KINDS))
 

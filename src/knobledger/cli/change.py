@@ -242,6 +242,7 @@ def _options(
         hypotheses=tuple(shared.hypotheses or ()),
         purpose=shared.kind,
         label=shared.label,
+        despite=shared.despite,
         restart=shared.restart,
         roll_back_on_failure=shared.roll_back,
         confirm_within_s=_window(shared.confirm_within),

@@ -56,8 +56,8 @@ def since(
 ) -> int:
     """Show what changed since a moment, oldest first."""
     with session.workspace() as workspace:
-        start = _moment(workspace, " ".join(when), echo=session.json)
-        end = _moment(workspace, until) if until else None
+        start = said_moment(workspace, " ".join(when), echo=session.json)
+        end = said_moment(workspace, until) if until else None
         return session.show(workspace.since(start, end, target, live=live))
 
 
@@ -81,8 +81,8 @@ def log(
     with session.workspace() as workspace:
         from knobledger.looking import Query
 
-        start = _moment(workspace, since_) if since_ else None
-        end = _moment(workspace, until) if until else None
+        start = said_moment(workspace, since_) if since_ else None
+        end = said_moment(workspace, until) if until else None
         query = Query(
             target=workspace.config.target(target).name if target else None,
             knob=knob,
@@ -207,7 +207,7 @@ def scan(
     return session.show(scan(files, dialect, mask))
 
 
-def _moment(workspace: Workspace, text: str, *, echo: bool = True) -> Resolved:
+def said_moment(workspace: Workspace, text: str, *, echo: bool = True) -> Resolved:
     """What WHEN means; said on stderr, unless the report begins with it."""
     found = workspace.moment(text)
     for said in ([found.echo()] if echo else []) + list(found.remarks):

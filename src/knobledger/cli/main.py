@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from knobledger.ahead import WITH_VALUE
-from knobledger.cli import change, confirm, look, serve, signers, upkeep, watch
+from knobledger.cli import ask, change, confirm, look, reporting, serve, signers, upkeep, watch
 from knobledger.cli.session import session
 from knobledger.errors import Bug, Interrupted, KnobError, Usage
+from knobledger.names import short
 
 app = typer.Typer(
     name="knob",
@@ -32,6 +33,8 @@ look.register(app)
 signers.register(app)
 serve.register(app)
 watch.register(app)
+ask.register(app)
+reporting.register(app)
 upkeep.register(app)
 
 
@@ -145,6 +148,8 @@ def error_details(error: KnobError) -> list[str]:
     lines = []
     for item in _dicts(error, "occurrences"):
         lines.append(f"line {item.get('line')}: {str(item.get('text', '')).strip()}   ({item.get('reason')})")
+    for item in _dicts(error, "objections"):
+        lines.append(f"{item['weight']}: {item['text']}   ({short(item['entry'])} by {item['actor']})")
     for side in _dicts(error, "sides"):
         for name, title in (
             ("live", "live now"),

@@ -24,10 +24,20 @@ class Shared:
         typer.Option("--for", metavar="HYPOTHESIS", help="The hypothesis it is made under; may repeat."),
     ] = None
     kind: Annotated[
-        Literal["perf", "fix", "mitigation", "other"], typer.Option("--kind", help="What the change is for.")
-    ] = "other"
+        Literal["perf", "fix", "mitigation", "other"] | None,
+        typer.Option(
+            "--kind",
+            help="What the change is for. Default: other; mitigation for what is taken away under a hypothesis.",
+        ),
+    ] = None
     label: Annotated[
         str, typer.Option("--label", metavar="WORD", help="A word for the backup's name: FILE.WORD.bak.")
+    ] = ""
+    despite: Annotated[
+        str,
+        typer.Option(
+            "--despite", metavar="TEXT", help="Do it although evidence contradicts, for this reason."
+        ),
     ] = ""
     in_place: Annotated[
         bool,

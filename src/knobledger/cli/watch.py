@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Adds the commands in the order of the help."""
     for command in (live, observe, check):
-        app.command()(command)
+        app.command(command.__name__)(command)
 
 
 def live(

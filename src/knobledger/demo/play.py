@@ -18,6 +18,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from knobledger.demo import inquest
 from knobledger.demo.stage import KNOB, Stage
 from knobledger.hosts.config import Config
 from knobledger.hosts.connect import connect
@@ -107,14 +108,16 @@ def play(directory: Path | None, picture: Path | None = None) -> int:
         try:
             acts = Play(stage, host, console)
             _tune(acts)
+            inquest.measure(acts)
             _suspect(acts)
-            _look(acts)
+            inquest.weigh(acts)
             if picture:
                 console.export_text(clear=True)
             _restore(acts)
             if picture:
                 console.save_svg(os.fspath(picture), title="knob restore")
             _after(acts)
+            inquest.correct(acts)
         finally:
             host.close()
     return _close(acts, root, time.monotonic() - begun)
@@ -148,10 +151,11 @@ def _suspect(play: Play) -> None:
     play.tell("Afternoon: the agents' harnesses hang. 'It worked at noon' - what changed?")
     play.here(sys.executable, str(_HARNESS), proxy, shown=f"harness {proxy}", expect=1)
     play.knob("since", "noon")
+    inquest.suppose(play)
     play.tell("20:25  The newest knob is suspected, and taken out. A backup comes first, under a label.")
     play.knob(
         "unset", "gpu1/decode", KNOB, "--label", "pretgt_revert_2025", "--kind", "mitigation",
-        "--for", "knob-hangs-harness", "--why", "harnesses hang since the knob", "--restart", "service", "--go-ahead",
+        "--for", inquest.SLUG, "--why", "harnesses hang since the knob", "--restart", "service", "--go-ahead",
     )  # fmt: skip
     play.prove("decode runs without the knob", _live(play) == "")
     play.tell("Other work goes on: a watchdog for requests that stay in flight at prefill. A real fix.")
@@ -165,14 +169,6 @@ def _suspect(play: Play) -> None:
     play.here(sys.executable, str(_HARNESS), proxy, shown=f"harness {proxy}", expect=1)
     passed = play.here(sys.executable, str(_HARNESS), router, shown=f"harness {router}")
     play.prove("24 of 24 rounds pass past the proxy", "24 of 24 rounds pass" in passed)
-
-
-def _look(play: Play) -> None:
-    play.tell("What did we take off the table that we can claw back?")
-    play.knob("note", "refuted: the proxy hangs after 5 rounds, with and without the knob", "--on", "@-")
-    play.knob("since", "1h")
-    play.knob("backups", "gpu1/decode")
-    play.knob("blame", "gpu1/decode")
 
 
 def _restore(play: Play) -> None:
@@ -242,6 +238,7 @@ def _close(play: Play, root: Path, seconds: float) -> int:
         "knob status                    the knobs, who set them and why",
         "knob restore @ --plan          what would taking the restore back mean?",
         "knob log; git log              every step",
+        "postmortem.html                the story, for a browser",
     ):
         play.console.print(Text(f"  {line}"), soft_wrap=True)
     return 0 if held == total else 1

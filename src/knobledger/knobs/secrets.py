@@ -66,11 +66,12 @@ _BY_VALUE: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_NAMED = re.compile(
-    r"(?P<name>--[A-Za-z][A-Za-z0-9_.-]*|[A-Za-z_][A-Za-z0-9_]*)"
-    r"(?P<join>=|:[ \t]*|[ \t]+(?=[^\s-]))"
-    r"(?P<value>\"(?:[^\"\\]|\\.){0,2000}\"|'[^']{0,2000}'|[^\s\"';|&<>()]+)"
+_NAME = re.compile(
+    # Only a flag's value may stand after a blank: in prose the word before a secret's name must not swallow it.
+    r"(?P<name>(?P<flag>--[A-Za-z][A-Za-z0-9_.-]*)|[A-Za-z_][A-Za-z0-9_]*)"
+    r"(?P<join>=|:[ \t]*|(?(flag)[ \t]+(?=[^\s-])|(?!)))"
 )
+_VALUE = re.compile(r"\"(?:[^\"\\]|\\.){0,2000}\"|'[^']{0,2000}'|[^\s\"';|&<>()]+")
 _MASK = re.compile(r"<secret [0-9a-f]{4}: ?[0-9a-f]{12}>|<secret [0-9a-f]{4}:[0-9a-f]{12}>")
 _SHORTEST: Final = 6
 """A seen secret shorter than this is not searched for in free text: it would be found everywhere; characters."""
@@ -171,23 +172,28 @@ class Masker:
         return _BY_VALUE.sub(one, text)
 
     def _named_in_text(self, text: str) -> str:
-        def one(match: re.Match[str]) -> str:
-            name, value = match.group("name"), _unquoted(match.group("value"))
-            joined = match.group("join")
-            if joined.isspace() and not name.startswith("--"):
-                return match.group()
-            if (
-                not self._named_secret(name)
-                or not self.is_secret(name, value)
-                or value.startswith(("$", "<"))
-            ):
-                return match.group()
-            if joined.startswith(":") and not (len(value) >= 8 and any(c.isdigit() for c in value)):
-                return match.group()
-            quote = match.group("value")[:1] if match.group("value")[:1] in "\"'" else ""
-            return name + joined + quote + _same_lines(value, self.mask(value)) + quote
+        out: list[str] = []
+        done = at = 0
+        while name := _NAME.search(text, at):
+            at = name.end()  # what looks like a value may begin with the name of a secret
+            if not self._named_secret(name.group("name")):
+                continue
+            value = _VALUE.match(text, at)
+            masked = self._value_mask(name, value.group()) if value else None
+            if value and masked is not None:
+                out += [text[done:at], masked]
+                done = at = value.end()
+        return "".join([*out, text[done:]])
 
-        return _NAMED.sub(one, text)
+    def _value_mask(self, name: re.Match[str], written: str) -> str | None:
+        """The mask of a value as it is written after a secret's name; None where it is not worth hiding."""
+        value = _unquoted(written)
+        if not self.is_secret(name.group("name"), value) or value.startswith(("$", "<")):
+            return None
+        if name.group("join").startswith(":") and not (len(value) >= 8 and any(c.isdigit() for c in value)):
+            return None
+        quote = written[:1] if written[:1] in "\"'" else ""
+        return quote + _same_lines(value, self.mask(value)) + quote
 
 
 def secret_name(name: str) -> bool:

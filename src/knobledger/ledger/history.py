@@ -126,8 +126,13 @@ def _author(repository: Repository, content: bytes) -> str:
     actor = ""
     with suppress(ValueError, KeyError, TypeError):
         actor = str(json.loads(content)["actor"])
-    if person := _PERSON.fullmatch(actor):
-        return f"{person[1].strip() or person[2]} <{person[2]}>"
+    return person(repository, actor)
+
+
+def person(repository: Repository, actor: str) -> str:
+    """`Name <mail>` of an actor, as `_author` says."""
+    if named := _PERSON.fullmatch(actor):
+        return f"{named[1].strip() or named[2]} <{named[2]}>"
     name, mail = _git_user(repository)
     if _MAIL.fullmatch(actor):
         return f"{name if name and mail == actor else actor} <{actor}>"

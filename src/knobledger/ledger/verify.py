@@ -40,8 +40,12 @@ _REFERENCES = {
     "about": "",
     "chain": "restart_started",
     "resumes": "restart_started",
+    "change": "planned",
+    "rests_on": "",
+    "supersedes": "",
+    "verdict": "verdict_given",
 }
-"""The fields that hold an event's id, and the kind of the event that it must be (empty: any)."""
+"""The fields that hold an event's id or a list of them, and the kind of the event that it must be (empty: any)."""
 
 
 _ODD_NUMBER = re.compile(rb"[:,\[]-?(?:\d{16}|\d+[.eE]|NaN|Inf)")
@@ -133,8 +137,10 @@ def _look(seen: _Seen, folder: Path, path: Path) -> None:
     for parent in raw["parents"]:
         seen.references.append((id_, "parents", parent))
     for name in _REFERENCES:
-        if isinstance(raw.get(name), str):
-            seen.references.append((id_, name, raw[name]))
+        found = raw.get(name)
+        for other in found if isinstance(found, list) else [found]:
+            if isinstance(other, str):
+                seen.references.append((id_, name, EventId(other)))
 
 
 def _parsed(content: bytes) -> tuple[dict[str, Any], Day]:

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from knobledger.event import stamp
+from knobledger.event import stamp, topic_of
 from knobledger.events.changes import Observed, Planned
 from knobledger.events.entry import Event
 from knobledger.events.notes import Noted
 from knobledger.moment import Resolved
 from knobledger.names import Digest, EventId, TargetName
-from knobledger.plan import Edit
+from knobledger.plan import Edit, Finding
 from knobledger.report.serving import RestartReport
-from knobledger.state import Fate, Finding, State
+from knobledger.report.standing import HypothesisLine
+from knobledger.state import Fate, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ class Since:
     changes: tuple[ChangeLine, ...]
     observed: tuple[ChangeLine, ...]
     restarts: tuple[RestartReport, ...] = ()
+    hypotheses: tuple[HypothesisLine, ...] = ()
     drift: tuple[DriftLine, ...] = ()
     looked: bool = False
     """the hosts were asked, too"""
@@ -90,7 +92,6 @@ class Since:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of `since`."""
-        hypotheses = sorted({slug for change in self.changes for slug in change.hypotheses})
         return {
             "from": stamp(self.start.instant),
             "until": self.end,
@@ -98,7 +99,7 @@ class Since:
             "changes": [change.to_json() for change in self.changes],
             "restarts": [restart.to_json() for restart in self.restarts],
             "observed": [change.to_json() for change in self.observed],
-            "hypotheses": hypotheses,
+            "hypotheses": [one.to_json() for one in self.hypotheses],
             "drift": [line.to_json() for line in self.drift],
         }
 
@@ -107,11 +108,10 @@ def change_lines(state: State, start: str, end: str, target: TargetName | None =
     """The changes applied from `start` (included) to `end` (excluded), both as events write moments."""
     found = []
     for change in state.changes:
-        at = state.applied_at[change]
-        plan = state.plans[change]
-        targets = tuple(a.started.target for a in plan.attempts if a.succeeded)
-        if start <= at < end and (target is None or target in targets):
-            found.append(_change_line(state, change, at, targets))
+        if start <= state.applied_at[change] < end:
+            line = change_line(state, change)
+            if target is None or target in line.targets:
+                found.append(line)
     return sorted(found, key=lambda line: (line.at, line.change))
 
 
@@ -127,12 +127,15 @@ def observed_lines(state: State, start: str, end: str, target: TargetName | None
     ]
 
 
-def _change_line(state: State, change: EventId, at: str, targets: tuple[TargetName, ...]) -> ChangeLine:
-    planned = state.plans[change].planned
+def change_line(state: State, change: EventId) -> ChangeLine:
+    """A change that was applied."""
+    plan = state.plans[change]
+    planned = plan.planned
+    targets = tuple(a.started.target for a in plan.attempts if a.succeeded)
     status, by = state.fate(change)
     return ChangeLine(
         change=change,
-        at=at,
+        at=state.applied_at[change],
         actor=planned.actor,
         on_behalf_of=planned.on_behalf_of,
         targets=targets,
@@ -232,6 +235,10 @@ class Entry:
                 return "changed by hand"
             case Noted(text=text):
                 return text
+            case event if topic_of(event.kind) == "asking":
+                from knobledger.report.asking import phrase
+
+                return phrase(event)
             case event:
                 for field in ("summary", "source", "reason", "outcome", "why"):
                     if value := getattr(event, field, ""):

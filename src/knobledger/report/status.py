@@ -73,6 +73,8 @@ class Status:
     """All targets asked for, then what is left open in the workspace."""
 
     targets: tuple[TargetStatus, ...]
+    documents: tuple[tuple[str, int], ...]
+    """documents that contradict the record, with the number of their lines that do"""
     in_doubt: tuple[str, ...]
     open_plans: tuple[str, ...]
     live: bool
@@ -88,6 +90,7 @@ class Status:
             "in_doubt": list(self.in_doubt),
             "open_plans": list(self.open_plans),
             "unreviewed": list(self.unreviewed),
+            "documents": [{"document": name, "stale": count} for name, count in self.documents],
         }
 
 

@@ -50,3 +50,14 @@ def diff_text(page: Paper, diff: str) -> None:
             case _:
                 style = ""
         line(page, text, style)
+
+
+def length(seconds: float) -> str:
+    """`2 d 3 h`, `3 h 15 min`, `40 s`: the two largest units."""
+    left = round(seconds)
+    parts = []
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2]) or "0 s"

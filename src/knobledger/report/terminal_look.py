@@ -36,6 +36,9 @@ def _(report: Since, page: Paper) -> None:
             _change(item, report.zone, page)
     if not items:
         line(page, "nothing changed, as far as the ledger knows")
+    for one in report.hypotheses:
+        alone = ", on timing alone" if one.timing_alone and one.standing == "open" else ""
+        line(page, f"why    {one.slug} [{one.standing}{alone}]  {one.claim}".rstrip())
     for drift in report.drift:
         line(page, f"now    {drift.target}  {drift.message}", "yellow")
     if report.looked and not report.drift:
@@ -123,6 +126,9 @@ def _(report: Status, page: Paper) -> None:
             f"the glass was broken for {name}: somebody else has to sign for it, `knob approve {name}`",
             "red",
         )
+    for name, count in report.documents:
+        lines = "1 line" if count == 1 else f"{count} lines"
+        line(page, f"open: {name} contradicts the record in {lines}; see `knob docs stale {name}`", "yellow")
     if report.open_plans:
         line(page, f"plans that wait: {', '.join(report.open_plans)}; see `knob plans`", "yellow")
 

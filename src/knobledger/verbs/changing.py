@@ -15,13 +15,14 @@ from knobledger.names import EventId, TargetName, short
 from knobledger.plan import PlannedFile, Verb
 from knobledger.report.plans import Decided, NothingToDo, PlanReport, plan_report
 from knobledger.state import Plan
+from knobledger.verbs.asking import Asking
 from knobledger.verbs.confirming import Confirming
 from knobledger.who import signing_key
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
 
-class Changing(Confirming):
+class Changing(Confirming, Asking):
     """Plans, go-aheads, and applying."""
 
     def set(
@@ -33,6 +34,8 @@ class Changing(Confirming):
         verb: Verb = "unset" if all(request.value is None for request in requests) else "set"
         if not requests:
             raise Usage("no knob was named", hint="`knob set TARGET NAME=VALUE`")
+        taken = [(target.name, one.name, one.value) for target, _ in where for one in requests]
+        options = self.weighed(verb, options, taken)
         return self._drafted(draft_edit(self.desk, verb, where, requests, options))
 
     def edit(
@@ -41,6 +44,7 @@ class Changing(Confirming):
         """Plans a whole file as `editor` returns it; it is given the live bytes and the file's name."""
         self.check_window([target], options)
         where, host = self.only(target)
+        options = self.weighed("edit", options)
         seen = look(self.desk, where, host)
         content = editor(seen.remote.content, Path(where.path).name)
         return self._drafted(draft_content(self.desk, seen, content, options))
@@ -66,6 +70,7 @@ class Changing(Confirming):
     def _undo(self, verb: Verb, change: EventId, options: Options) -> PlanReport | NothingToDo:
         from knobledger.undoing import draft_undo
 
+        options = self.weighed(verb, options)
         plan = self.state.plans[change]
         applied = [a.started.target for a in plan.attempts if a.succeeded]
         self.check_window(applied, options)

@@ -1,0 +1,138 @@
+"""The evening of the incident as a ledger, with its own times and numbers: the same events, and ids, in each run."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from knobledger.events.asking import (
+    DocumentChecked,
+    DocumentCorrected,
+    EvidenceGiven,
+    HypothesisOpened,
+    Measured,
+    StaleLine,
+    VerdictGiven,
+)
+from knobledger.events.notes import Noted
+from knobledger.importers import table
+from knobledger.importers.origin import Origin
+from knobledger.names import Digest, EventId
+from stories import Story
+
+KNOB = "SGLANG_SM120_MMA_TARGET_CTAS"
+SLUG = "knob-hangs-harness"
+ZONE = "Europe/Berlin"
+TABLE = """\
+| concurrency | 256 (baseline) | 512 (variant) | change |
+|---|---|---|---|
+| C48 | 684.7 | 680.6 | -0.6 % |
+| C64 | 719.5 | 811.7 | +12.8 % |
+| C80 | 833.0 | 842.7 | +1.2 % |
+| C96 | 799.3 | 844.6 | +5.7 % |
+"""
+
+
+class Evening(Story):
+    """The incident, told hour by hour; local time is UTC+1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tune()
+        self._suspect()
+        self.to("20:25")
+        self.revert = self.apply(
+            (KNOB, "512", None),
+            verb="unset",
+            purpose="mitigation",
+            hypotheses=(SLUG,),
+            why="the harness hangs since the knob",
+            label="pretgt_revert_2025",
+        )
+
+    def to(self, clock: str) -> None:
+        hour, minute = map(int, clock.split(":"))
+        self.clock = datetime(2026, 11, 30, hour - 1, minute, tzinfo=UTC)
+
+    def _tune(self) -> None:
+        self.to("14:14")
+        self.tune = self.apply((KNOB, "256", "512"), purpose="perf", why="A/B: C64 +12.8 %")
+        self.to("14:48")
+        origin = Origin("ab.md", "variant", lambda _name, value: value, host="gpu1")
+        self.tell(Measured, change=self.tune, runs=table.read(TABLE.encode(), origin).runs)
+        self.tell(
+            Noted,
+            text="exact arithmetic (split-K log-sum-exp combine): no risk for correctness",
+            about=self.tune,
+        )
+
+    def _suspect(self) -> None:
+        self.to("17:40")
+        self.tell(
+            HypothesisOpened, slug=SLUG, claim="the knob hangs the multi-round harness", about=(self.tune,)
+        )
+        self.say("supports", "timing", "it worked at noon; the knob is the only deploy since")
+        self.to("18:30")
+        self.fix = self.apply(
+            ("SGLANG_DISAGGREGATION_QUEUE_SIZE", "4", "8"),
+            purpose="fix",
+            why="requests pinned in the prefill inflight queue",
+        )
+
+    def say(self, side: str, weight: str, text: str) -> EventId:
+        return self.tell(
+            EvidenceGiven, hypothesis=SLUG, side=side, weight=weight, text=text, source="by hand"
+        )
+
+    def contradict(self) -> None:
+        self.to("21:10")
+        self.say("contradicts", "observation", "while a harness hangs, the engines are idle")
+        self.say(
+            "contradicts", "observation", "the prefill inflight gauge rotates and returns to 0 within 85 s"
+        )
+        self.watchdog = self.apply(
+            ("INFLIGHT_TIMEOUT", None, "60"), purpose="fix", why="watchdog for pinned requests"
+        )
+        self.to("22:05")
+        self.say("contradicts", "experiment", "24 of 24 rounds pass when the proxy is bypassed")
+
+    def refute(self) -> EventId:
+        self.to("22:20")
+        return self.tell(
+            VerdictGiven,
+            hypothesis=SLUG,
+            ruling="refuted",
+            because="it hangs without the knob too, and 24 of 24 rounds pass past the proxy",
+            cause="the HTTP proxy between the agents and the router",
+        )
+
+    def restore(self) -> None:
+        self.to("22:55")
+        self.restored = self.apply(
+            (KNOB, None, "512"), verb="restore", undoes=self.revert, why="the proxy was at fault"
+        )
+
+    def correct(self, verdict: EventId) -> None:
+        self.to("23:20")
+        stale = StaleLine(line=3, text="TARGET_CTAS hangs it", why=f"names {KNOB}", hypothesis=SLUG)
+        digest = Digest("d" * 64)
+        name = "DSV4_PD_DEADLOCK_ISSUE.md"
+        self.tell(DocumentChecked, document=name, digest=digest, stale=(stale,))
+        self.tell(
+            DocumentCorrected,
+            document=name,
+            hypothesis=SLUG,
+            verdict=verdict,
+            before=digest,
+            after=Digest("e" * 64),
+        )
+        self.tell(DocumentChecked, document=name, digest=Digest("e" * 64))
+
+
+def whole() -> Evening:
+    """From tuning to addendum."""
+    evening = Evening()
+    evening.contradict()
+    verdict = evening.refute()
+    evening.restore()
+    evening.correct(verdict)
+    return evening
