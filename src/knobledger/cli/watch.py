@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -57,15 +57,37 @@ def observe(
             "--after-restart", help="Make it part of the target's newest change; its service must run since."
         ),
     ] = False,
+    evidence: Annotated[
+        str | None,
+        typer.Option(
+            "--evidence", metavar="SLUG", help="Record what was seen as evidence on this hypothesis."
+        ),
+    ] = None,
+    supports: Annotated[bool, typer.Option("--supports", help="It speaks for the hypothesis.")] = False,
+    contradicts: Annotated[bool, typer.Option("--contradicts", help="It speaks against it.")] = False,
 ) -> int:
     """Sample a metric of a service for a while, and say what it does: idle, rotating, pinned, growing; or its rate."""
+    if (evidence is None) == (supports or contradicts) or (supports and contradicts):
+        raise Usage(
+            "--evidence SLUG goes with one of --supports and --contradicts",
+            hint=f"`knob observe {target} {metric} --for {for_} --evidence SLUG --contradicts`",
+        )
     from knobledger.services.scrape import Wanted
 
     wanted = Wanted(metric, tuple(_label(text) for text in labels or ()))
+    side: tuple[str, Literal["supports", "contradicts"]] | None = None
+    if evidence is not None:
+        side = (evidence, "supports" if supports else "contradicts")
     for_s, every_s = _duration("--for", for_), _duration("--every", every)
     with session.workspace() as workspace, _drawn(f"{target} {metric}", for_) as tell:
         found = workspace.observe(
-            target, wanted, for_s=for_s, every_s=every_s, after_restart=after_restart, tell=tell
+            target,
+            wanted,
+            for_s=for_s,
+            every_s=every_s,
+            after_restart=after_restart,
+            evidence=side,
+            tell=tell,
         )
     return session.show(found)
 

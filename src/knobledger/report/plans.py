@@ -18,6 +18,7 @@ from knobledger.state import Attempt, Fate, Plan, PlanStatus, State
 if TYPE_CHECKING:
     from knobledger.report.pending import PendingLine
     from knobledger.report.serving import RestartPreview, RestartReport
+    from knobledger.report.watching import LiveReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,9 @@ class PlanReport:
     restarted: RestartReport | None = None
     """the newest restart that belongs to the change"""
 
+    live: LiveReport | None = None
+    """the changed knobs in the processes that were started for it; None: nobody looked"""
+
     @property
     def is_change(self) -> bool:
         """It was applied to at least one target."""
@@ -127,6 +131,8 @@ class PlanReport:
                 "fate": self.fate,
                 "by": self.fate_by,
             }
+            if self.live:
+                out["live"] = self.live.to_json()["targets"]
             if self.armed:
                 out["armed"] = [item.to_json() for item in self.armed]
         return out

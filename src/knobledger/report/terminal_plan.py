@@ -33,6 +33,11 @@ def _(report: PlanReport, page: Paper) -> None:
     elif report.restarted:
         _import_restarts()
         render(report.restarted, page)
+    if report.live is not None:
+        # The renderings of another kind of report: imported where they are used.
+        from knobledger.report import renderings
+
+        renderings.render(report.live, page)
     _reasons(report, page)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from knobledger.apply import attempt, ready
 from knobledger.drafting import Draft, Options, draft_content, draft_edit, look
@@ -18,6 +20,10 @@ from knobledger.state import Plan
 from knobledger.verbs.asking import Asking
 from knobledger.verbs.confirming import Confirming
 from knobledger.who import signing_key
+
+if TYPE_CHECKING:
+    from knobledger.report.watching import LiveReport
+    from knobledger.services.live import Live
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
@@ -178,9 +184,30 @@ class Changing(Confirming, Asking):
                     raise
                 failures[file.target] = error
                 break
+        live = None
         if not failures:
             self.restart_after(found)
-        return plan_report(self.state, found, self.now, failures=failures, differences=differences)
+            live = self._seen_live(found) if found.planned.restart != "none" else None
+        report = plan_report(self.state, found, self.now, failures=failures, differences=differences)
+        return replace(report, live=live)
+
+    def _seen_live(self, plan: Plan) -> LiveReport:
+        """The changed knobs in the processes that were just started. What can't be seen is said, and fails nothing."""
+        from knobledger.proving import look_live
+        from knobledger.report.watching import LiveReport, NotSeen
+
+        seen: list[Live | NotSeen] = []
+        for file in plan.planned.files:
+            target = self.config.target(file.target)
+            service = self.config.service(f"{target.host}/{target.service}")
+            names = [edit.name for edit in file.edits]
+            try:
+                seen.append(look_live(self.desk, self.host(target.host), service, target, names))
+            except KnobError as error:
+                seen.append(
+                    NotSeen(target.name, service.full_name, target.path, error.message, error.exit_code)
+                )
+        return LiveReport(tuple(seen))
 
     def _apply_to(
         self, plan: Plan, file: PlannedFile, target: Target, differences: dict[TargetName, tuple[str, ...]]
