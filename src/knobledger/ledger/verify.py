@@ -34,8 +34,12 @@ CLOCK_SLACK_S = 60.0
 by a few seconds; more than this is worth a look."""
 
 _REFERENCES = {
-    **{"plan": "planned", "attempt": "started", "undoes": "planned", "about": ""},
-    **{"chain": "restart_started", "resumes": "restart_started"},
+    "plan": "planned",
+    "attempt": "started",
+    "undoes": "planned",
+    "chain": "restart_started",
+    "resumes": "restart_started",
+    "about": "",
 }
 """The fields that hold an event's id, and the kind of the event that it must be (empty: any)."""
 
