@@ -51,6 +51,7 @@ docs: $(VENV)/.dev ## Write the generated pages anew (docs/cli.md)
 bench: $(VENV)/.dev ## Measure against raw ssh, Ansible and pyinfra (BENCH_ARGS="--runs 15 --write")
 	@.ci/tools
 	$(BIN)/python bench/run.py $(BENCH_ARGS)
+	$(BIN)/python bench/restarts.py
 
 COMPILE := $(BIN)/pip-compile --quiet --no-config --generate-hashes --strip-extras --allow-unsafe \
 	--no-header --no-emit-options --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \

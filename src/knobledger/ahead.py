@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 TARGET_FIRST = frozenset({"set", "unset", "edit", "blame", "diff", "backups", "live", "observe"})
 """commands whose first word is a target"""
-ONE_HOST = frozenset({"revert", "restore", "apply"})
-"""commands that find their host in the ledger: called ahead where there is only one"""
+ONE_HOST = frozenset({"revert", "restore", "apply", "restart"})
+"""commands that find their host in the ledger, or may want several: called ahead where there is only one"""
 WITH_VALUE = ("-C", "--on-behalf-of")
 
 _begun: dict[tuple[Path, str], tuple[HostConfig, Way]] = {}

@@ -21,6 +21,8 @@ LOOP = 3
 """coming up so often before it is healthy is a restart loop"""
 _LOOKS_S = 0.4
 """between two looks at the processes while a gate is asked"""
+_FRESH_S = 0.25
+"""a look that is no older need not be repeated"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ class _Watch:
             return
         kind, asked = kind_of(gate), asked_of(gate)
         step = f"{kind} {asked}"
-        pause = 0.03
+        pause = 0.02
         while True:
             left = gate.within - self.elapsed
             answer = probe(self.host, self.service, gate, timeout_s=left)
@@ -120,14 +122,16 @@ class _Watch:
                     break
             self.wait(f"{step}: {detail}", self.elapsed, gate.within)
             time.sleep(min(pause, max(0.0, left)))
-            pause = min(1.0, pause * 1.4)
+            pause = min(1.0, pause * 1.25)
         self.proof.gates.append(GateAnswer(kind, asked, green, detail, round(self.elapsed, 3)))
         if not green and not self.proof.reason:
             self.proof.reason = f"{step} is not green within {gate.within:g} s: {detail}"
 
     def stays(self) -> None:
-        """For the stable time without coming up again; at least one more look."""
+        """For the stable time without coming up again; at least one look that is not older than the gates."""
         first, restarts, since = self.main, self.proof.restarts, time.monotonic()
+        if not self.service.stable_s and since - self.looked < _FRESH_S:
+            return
         while not self.proof.reason:
             stable = time.monotonic() - since
             up = self._look()
