@@ -71,11 +71,11 @@ class Documenting(Asking):
                 f"hypothesis {slug!r} has no verdict yet: there is nothing to correct a document with",
                 hint=f"`knob verdict {slug} confirmed|refuted|inconclusive --because TEXT`",
             )
-        [file] = documents_in([path]) if not path.is_dir() else [None]
-        if file is None:
+        if path.is_dir():
             raise Refused(
                 f"{str(path)!r} is a folder", hint="`knob docs stale` takes folders, `correct` one file"
             )
+        [file] = documents_in([path])
         content = content_of(file)
         text = content.decode("utf-8", "replace")
         addendum = ""
