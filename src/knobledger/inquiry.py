@@ -6,12 +6,15 @@ Findings, objections and rankings are derived from the state anew each time; non
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Literal
 
-from knobledger.comparison import Comparison, compare
+from knobledger.comparison import Comparison, Live, compare
 from knobledger.documents import Case
+from knobledger.event import moment_of
 from knobledger.events.asking import EvidenceGiven, VerdictGiven
+from knobledger.events.entry import Event
 from knobledger.folds.asking import Entered, Hypothesis, reason_of_its_own
 from knobledger.measured import Arm, Run, better
 from knobledger.names import EventId, TargetName
@@ -175,13 +178,55 @@ def origin(state: State, change: EventId) -> EventId:
     return change if below is None else origin(state, below)
 
 
+def live_spans(state: State, change: EventId) -> list[Live] | None:
+    """When a process ran with a change's value, by the recorded restarts of its service; None where none is recorded.
+
+    A process reads its file once, when it starts: a span begins with a restart while the value is in the file, and
+    ends with a restart while it is not.
+    """
+    edits = state.edits_of(change)
+    if not edits:
+        return None
+    first = edits[0]
+    service = first.target.partition(":")[0]
+    history = state.edits[(first.target, first.edit.name)]
+    later = history[history.index(first) :]
+    restarts = [
+        (_began(event), event.at)
+        for event in state.events.values()
+        if event.kind == "service_restarted"
+        and getattr(event, "service", "") == service
+        and getattr(event, "after", ())
+    ]
+    found: list[Live] = []
+    for began, at in restarts:
+        held = [edit.edit.after == first.edit.after for edit in later if edit.at <= at]
+        running = bool(found) and found[-1].until is None
+        if held and held[-1] and not running:
+            found.append(Live(began))
+        elif running and not (held and held[-1]):
+            found[-1] = replace(found[-1], until=began)
+    return found if restarts else None
+
+
+def _began(event: Event) -> datetime:
+    """When the process of a `service_restarted` event started, by its host's clock."""
+    started = getattr(event.after[0], "started", None)  # type: ignore[attr-defined]
+    return datetime.fromtimestamp(started, UTC) if started else moment_of(event.at)
+
+
 def comparison_of(state: State, change: EventId, metric: str | None = None) -> Comparison:
     """Both arms of a change; by the first metric that its runs have, unless one is named. Raises `Usage`."""
     runs = runs_of(state, change)
     names = {measure.name for run in runs for measure in run.measures if better(measure.name)}
     usual = [name for name in ("output_throughput", "total_throughput", *sorted(names)) if name in names]
     knobs = {edit.edit.name for edit in state.edits_of(change)}
-    return compare(runs, metric=metric or (usual or ["output_throughput"])[0], knobs=knobs)
+    return compare(
+        runs,
+        metric=metric or (usual or ["output_throughput"])[0],
+        knobs=knobs,
+        live=live_spans(state, change),
+    )
 
 
 def value(comparison: Comparison | None) -> tuple[int, float]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knobledger.comparison import Live
 from knobledger.events.asking import EvidenceGiven, HypothesisOpened, VerdictGiven
-from knobledger.inquiry import kept, objections, original, sweep, wrongful
+from knobledger.events.entry import Event
+from knobledger.inquiry import kept, live_spans, objections, original, sweep, wrongful
 from knobledger.names import EventId
+from knobledger.receipt import Frozen
 from knobledger.state import State
 from stories import Story
 
@@ -180,6 +185,41 @@ def test_a_ledger_without_such_events_does_not_import_the_fold() -> None:
         "State.of([]); import knobledger.workspace; assert 'knobledger.folds.asking' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Process(Frozen):
+    started: float
+
+
+class Restarted(Event):
+    """A restart by the fields that the restart rule goes by."""
+
+    kind: str = "service_restarted"
+    service: str = "gpu1/decode"
+    after: tuple[Process, ...]
+
+
+def test_a_value_is_live_from_the_restart_that_read_it_to_the_one_that_did_not() -> None:
+    story = Asking()
+
+    def restart(service: str = "gpu1/decode") -> datetime:
+        story.tell(Restarted, service=service, after=(Process(started=story.clock.timestamp()),))
+        return story.clock - timedelta(seconds=1)
+
+    tune = story.apply((KNOB, "256", "512"))
+    assert live_spans(story.state, tune) is None
+    restart("gpu1/prefill")
+    assert live_spans(story.state, tune) is None
+    on = restart()
+    story.apply((KNOB, "512", None), verb="unset")
+    off = restart()
+    restart()
+    assert live_spans(story.state, tune) == [Live(on, off)]
+    story.apply((KNOB, None, "512"), verb="restore")
+    assert live_spans(story.state, tune) == [Live(on, off)]
+    again = restart()
+    restart()
+    assert live_spans(story.state, tune) == [Live(on, off), Live(again)]
 
 
 STEPS = st.lists(

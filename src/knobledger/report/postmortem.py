@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from knobledger.comparison import Cell, Comparison
 from knobledger.event import moment_of
@@ -297,8 +296,3 @@ def _documents(state: State, scope: Scope) -> Iterator[dict[str, Any]]:
                 for item in document.corrections
             ],
         }
-
-
-def zone_of(scope: Scope) -> ZoneInfo:
-    """The zone that times are shown in."""
-    return ZoneInfo(scope.zone)

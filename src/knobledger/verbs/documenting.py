@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from knobledger.events.asking import EvidenceGiven, StaleLine
     from knobledger.folds.asking import Hypothesis
     from knobledger.report.asking import HypothesisReport
+    from knobledger.report.changes import ChangeLine
     from knobledger.report.documents import Correction, Stale
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
@@ -70,11 +71,11 @@ class Documenting(Asking):
                 f"hypothesis {slug!r} has no verdict yet: there is nothing to correct a document with",
                 hint=f"`knob verdict {slug} confirmed|refuted|inconclusive --because TEXT`",
             )
-        [file] = documents_in([path]) if not path.is_dir() else [None]
-        if file is None:
+        if path.is_dir():
             raise Refused(
                 f"{str(path)!r} is a folder", hint="`knob docs stale` takes folders, `correct` one file"
             )
+        [file] = documents_in([path])
         content = content_of(file)
         text = content.decode("utf-8", "replace")
         addendum = ""
@@ -140,9 +141,8 @@ class Documenting(Asking):
     def _facts(self, hypothesis: Hypothesis, lines: Sequence[StaleLine]) -> dict[str, object]:
         """What an addendum may tell."""
         from knobledger.correcting import values
-        from knobledger.inquiry import sweep
+        from knobledger.inquiry import kept, sweep
         from knobledger.report.changes import change_line
-        from knobledger.report.terminal import edit_text
 
         verdict = hypothesis.verdict
         assert verdict is not None
@@ -165,13 +165,18 @@ class Documenting(Asking):
                 {
                     "id": line.change,
                     "target": ", ".join(line.targets),
-                    "what": "; ".join(map(edit_text, line.edits)) or "lines that hold no knob",
+                    "what": _what(line),
                     "finding": item.finding,
                     "status": line.status,
                     "at": f"{moment_of(line.at).astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M %Z}",
                     "stays_because": item.stays_because,
                 }
                 for item, line in changes
+            ],
+            "kept": [
+                {"id": line.change, "target": ", ".join(line.targets), "what": _what(line), "why": item.why}
+                for item in kept(self.state)
+                for line in [change_line(self.state, item.change)]
             ],
             "values": [
                 {"name": name, "value": value, "target": target}
@@ -182,6 +187,12 @@ class Documenting(Asking):
             "actor": verdict.event.actor,
             "verdict": verdict.id,
         }
+
+
+def _what(line: ChangeLine) -> str:
+    from knobledger.report.terminal import edit_text
+
+    return "; ".join(map(edit_text, line.edits)) or "lines that hold no knob"
 
 
 def _said(event: EvidenceGiven) -> dict[str, str]:
