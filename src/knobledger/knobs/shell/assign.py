@@ -10,8 +10,8 @@ from knobledger.knobs.occurrence import Dialect, Scope
 from knobledger.knobs.shell.flags import looks_like_flags
 from knobledger.knobs.shell.frame import Frame
 from knobledger.knobs.shell.registry import Registry
-from knobledger.knobs.shell.state import Arg, Elements, Hole, Part, State, Sure, Text, Variable
-from knobledger.knobs.shell.strings import PARTS, names_in, parts_of, split
+from knobledger.knobs.shell.state import PARTS, Arg, Elements, Hole, Part, State, Sure, Text, Variable
+from knobledger.knobs.shell.strings import names_in, parts_of, split
 from knobledger.knobs.shell.syntax import Assignment, Piece, Simple, Word
 from knobledger.knobs.shell.values import Value, literal_text, prefix_text, slot_of, value_of
 from knobledger.knobs.site import Choice, Site

@@ -11,6 +11,9 @@ from knobledger.knobs.shell.syntax import Word
 from knobledger.knobs.site import Choice, Site
 
 Sure = Literal["no", "maybe", "yes"]
+PARTS = 64
+"""How many stretches a value may be made of before it counts as unknown (`X="$X$X"` in a row doubles them, and so do
+an array that is added to in both arms of an `if`, in a row)."""
 
 
 class Arg(NamedTuple):
@@ -143,6 +146,8 @@ def _join(variables: list[Variable]) -> Variable:
     parts = variables[0].parts
     for variable in variables[1:]:
         parts = _join_parts(parts, variable.parts)
+    if len(parts) > PARTS:
+        parts = (Hole(),)
     return Variable(
         tuple(sorted(choices, key=_order)),
         exported.pop() if len(exported) == 1 else "maybe",

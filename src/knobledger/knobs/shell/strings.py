@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 
 from knobledger.knobs.shell.source import Quoting, Source
-from knobledger.knobs.shell.state import Arg, Break, Elements, Hole, Part, State, Text, Variable
+from knobledger.knobs.shell.state import PARTS, Arg, Break, Elements, Hole, Part, State, Text, Variable
 from knobledger.knobs.shell.syntax import Piece, Word
-
-PARTS = 64
-"""How many stretches a string may be made of before it counts as unknown (`X="$X$X"` in a row doubles them)."""
 
 _ARGUMENTS = re.compile(r"arg|opt|flag|extra|[@*]", re.IGNORECASE)
 _TOKEN = re.compile(r"[^ \t\n]+")
