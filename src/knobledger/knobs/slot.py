@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import Literal, NamedTuple, assert_never
 
 from knobledger.quoting import quote
 
@@ -32,8 +31,7 @@ class Unsayable(ValueError):
     """The value can't be written at that place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """The way of writing at one place."""
 
     style: Style

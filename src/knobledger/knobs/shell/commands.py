@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from knobledger.knobs.occurrence import Scope
 from knobledger.knobs.shell.frame import Frame
@@ -64,9 +63,9 @@ class Commands(Programs):
         if name and not unwrapped.wrappers:
             before = {key: state.get(key) for key in overlay}
             for key, site in overlay.items():
-                state.variables[key] = Variable((site,), "yes", (Hole(),), inherited=False)
+                state.own[key] = Variable((site,), "yes", (Hole(),), inherited=False)
             called = self.call(name, tuple(unwrapped.args[1:]), state, frame)
-            state.variables.update(before)
+            state.own.update(before)
             if called:
                 return
         self.start(node, words, unwrapped, overlay, state, frame)
@@ -121,7 +120,7 @@ class Commands(Programs):
             case "set":
                 self._set(args, node, state, frame)
             case "shift":
-                state.variables["@"] = Variable((), "no", (Hole(),), inherited=False)
+                state.own["@"] = Variable((), "no", (Hole(),), inherited=False)
             case "read" | "mapfile" | "readarray" | "getopts" | "let":
                 for arg in args:
                     text = (text_of(arg) or "").partition("=")[0]
@@ -165,7 +164,7 @@ class Commands(Programs):
             arg if arg.scope is not None else arg._replace(scope=scope, path=frame.path) for arg in args[at:]
         )
         self.flag_sites(elements, frame, scope, "set", statement)
-        state.variables["@"] = Variable((), "no", (Elements(elements),), inherited=False)
+        state.own["@"] = Variable((), "no", (Elements(elements),), inherited=False)
 
     def _source(self, args: list[Arg], line: int, state: State, frame: Frame) -> None:
         path = text_of(args[0]) if args else None
@@ -179,7 +178,7 @@ class Commands(Programs):
         self.program(
             Source(self.sources[key].decode("latin-1"), file=key),
             state,
-            replace(frame, sources=frame.sources + 1),
+            frame._replace(sources=frame.sources + 1),
         )
 
     def _eval(self, words: list[Word], state: State, frame: Frame) -> None:
@@ -187,11 +186,11 @@ class Commands(Programs):
         names = frozenset(self.names_used([], words[1:], state))
         scope = frame.scope
         if any(part.guarded for part in parts):
-            frame = replace(frame, depends=True)
+            frame = frame._replace(depends=True)
         if names and scope is None:
             scope = Scope.SHELL
         self.program(
             as_source(parts),
             state,
-            replace(frame, scope=scope, nested=frame.nested + 1, uses=frame.uses | names),
+            frame._replace(scope=scope, nested=frame.nested + 1, uses=frame.uses | names),
         )

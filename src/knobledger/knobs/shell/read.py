@@ -106,7 +106,7 @@ def _at_the_end(state: State, *, exported_only: bool) -> dict[str, list[Choice]]
     """What a program started behind the last line would see; for a file that starts none itself."""
     return {
         name: list(variable.choices)
-        for name, variable in state.variables.items()
+        for name, variable in state.all().items()
         if any(choice is not None for choice in variable.choices)
         and (variable.exported != "no" or not exported_only)
     }
