@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, assert_never
+from typing import Literal, NamedTuple, assert_never, get_args
 
 from knobledger.quoting import quote
 
@@ -25,6 +25,9 @@ Style = Literal[
     "none",
 ]
 """How the value is quoted. `in-...`: between quotes that hold more than the value; `literal`: no quotes at all."""
+
+
+STYLES: tuple[Style, ...] = get_args(Style)
 
 
 class Unsayable(ValueError):

@@ -11,12 +11,13 @@ from knobledger.knobs.shell.flags import looks_like_flags
 from knobledger.knobs.shell.frame import Frame
 from knobledger.knobs.shell.registry import Registry
 from knobledger.knobs.shell.state import PARTS, Arg, Elements, Hole, Part, State, Sure, Text, Variable
-from knobledger.knobs.shell.strings import names_in, parts_of, split
+from knobledger.knobs.shell.strings import mapped, names_in, parts_of, split
 from knobledger.knobs.shell.syntax import Assignment, Piece, Simple, Word
-from knobledger.knobs.shell.values import Value, literal_text, prefix_text, slot_of, value_of
+from knobledger.knobs.shell.values import Value, is_plain, literal_text, prefix_text, slot_of, value_of
 from knobledger.knobs.site import Choice, Site
 
 _WHOLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
+_NO_NAMES: frozenset[str] = frozenset()
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -139,14 +140,19 @@ class Assigner(Registry):
             site.lost = site.lost or "the variable has a value before, so its default is not used"
             state.own[name] = variable._replace(exported=exported if assigns else variable.exported)
             return
-        reads = frozenset(names_in(word.pieces) - {name})
         scope = frame.scope or Scope.SHELL
-        parts: tuple[Part, ...] = tuple(
-            part._replace(scope=scope, path=frame.path)
-            if isinstance(part, Text) and part.scope is None
-            else part
-            for part in parts_of(word, basis)
-        )
+        parts: tuple[Part, ...]
+        if is_plain(word):
+            reads = _NO_NAMES
+            parts = (Text(mapped(word.source, word.pieces[0].text, word.start), False, scope, frame.path),)
+        else:
+            reads = frozenset(names_in(word.pieces) - {name})
+            parts = tuple(
+                part._replace(scope=scope, path=frame.path)
+                if isinstance(part, Text) and part.scope is None
+                else part
+                for part in parts_of(word, basis)
+            )
         if append:
             parts = (*state.get(name).parts, *parts)
             reads |= state.get(name).reads

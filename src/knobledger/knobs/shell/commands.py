@@ -12,11 +12,15 @@ from knobledger.knobs.shell.source import Source
 from knobledger.knobs.shell.state import Arg, Elements, Hole, State, Variable
 from knobledger.knobs.shell.strings import as_source
 from knobledger.knobs.shell.syntax import Assignment, Simple, Word
-from knobledger.knobs.shell.values import literal_text, slot_of, value_of
+from knobledger.knobs.shell.values import is_plain, literal_text, slot_of, value_of
 from knobledger.knobs.shell.wrappers import Unwrapped, base_name, text_of, unwrap
 from knobledger.knobs.site import Site
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_BUILTINS = frozenset(
+    "unset set shift read mapfile readarray getopts let printf source . eval exit return".split()
+)
 
 
 class Commands(Programs):
@@ -29,12 +33,10 @@ class Commands(Programs):
     def simple(self, node: Simple, state: State, frame: Frame) -> None:
         """Follow one simple command."""
         statement = node.source.span(node.start, node.end)
-        for assignment in node.assignments:
-            for word in assignment.array or (assignment.value,):
-                self.substitutions(word, state, frame)
-        for item in node.words:
+        for item in (*node.assignments, *node.words):
             for word in (item.array or (item.value,)) if isinstance(item, Assignment) else (item,):
-                self.substitutions(word, state, frame)
+                if not is_plain(word):
+                    self.substitutions(word, state, frame)
         if not node.words:
             alone = len(node.assignments) == 1 and not node.redirects
             for index, assignment in enumerate(node.assignments):
@@ -47,9 +49,10 @@ class Commands(Programs):
             return
         words = [word for word in node.words if isinstance(word, Word)]
         for word in words:
-            alone = command == ":" and len(words) == 2 and not node.redirects and not node.assignments
-            self.defaults(word, state, frame, statement, alone)
-        overlay = self._prefixes(node, frame, statement)
+            if not is_plain(word):
+                alone = command == ":" and len(words) == 2 and not node.redirects and not node.assignments
+                self.defaults(word, state, frame, statement, alone)
+        overlay = self._prefixes(node, frame, statement) if node.assignments else {}
         args = self.arguments(words, state, frame)
         if not args:
             return
@@ -109,6 +112,8 @@ class Commands(Programs):
         self, name: str, unwrapped: Unwrapped, node: Simple, words: list[Word], state: State, frame: Frame
     ) -> bool:
         """Follow a builtin that matters; False if it is none."""
+        if name not in _BUILTINS:
+            return False
         args = unwrapped.args[1:]
         line = self.line(node.source, node.start)
         match name:

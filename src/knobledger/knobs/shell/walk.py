@@ -47,7 +47,13 @@ class Walker(Commands):
         """Walk a list of commands."""
         self._depth += 1
         for statement in body:
-            self._statement(statement, state, frame)
+            pipelines = statement.pipelines
+            if len(pipelines) == 1 and not statement.background:
+                if self._depth == 1:
+                    self.top = statement
+                self._pipeline(pipelines[0], state, frame)
+            else:
+                self._statement(statement, state, frame)
         self._depth -= 1
 
     def uncalled(self, state: State, frame: Frame) -> None:
