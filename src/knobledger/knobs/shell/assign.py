@@ -218,6 +218,23 @@ class Assigner(Registry):
 
     # export, declare, typeset, readonly, local
 
+    def export(
+        self, assignment: Assignment, state: State, frame: Frame, statement: tuple[int, int], *, alone: bool
+    ) -> None:
+        """Follow `export NAME=value`, the most frequent of all; `declare` does the same, and all others."""
+        if frame.scope is None and not frame.nested and not frame.sources and self.top is not None:
+            self.exports.append(self.top)
+        self.assign(
+            assignment,
+            state,
+            frame,
+            statement=statement,
+            exports=True,
+            form="export",
+            alone=alone,
+            braces=True,
+        )
+
     def declare(self, node: Simple, command: str, state: State, frame: Frame) -> None:
         """Follow a declaration."""
         statement = node.source.span(node.start, node.end)

@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _BUILTINS = frozenset(
     "unset set shift read mapfile readarray getopts let printf source . eval exit return".split()
-)
+)  # noqa: SIM905
 
 
 class Commands(Programs):
@@ -43,6 +43,11 @@ class Commands(Programs):
                 self.assign(assignment, state, frame, statement=statement, head=index == 0, alone=alone)
             return
         first = node.words[0]
+        if len(node.words) == 2 and not node.assignments and isinstance(node.words[1], Assignment):
+            command = literal_text(first) if isinstance(first, Word) else None
+            if command == "export":
+                self.export(node.words[1], state, frame, statement, alone=not node.redirects)
+                return
         command = literal_text(first) if isinstance(first, Word) else None
         if command in DECLARERS:
             self.declare(node, command, state, frame)
