@@ -19,8 +19,11 @@ from knobledger.knobs.site import Site
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _BUILTINS = frozenset(
-    "unset set shift read mapfile readarray getopts let printf source . eval exit return".split()
-)  # noqa: SIM905
+    (
+        *("unset", "set", "shift", "read", "mapfile", "readarray", "getopts", "let", "printf"),
+        *("source", ".", "eval", "exit", "return"),
+    )
+)
 
 
 class Commands(Programs):
