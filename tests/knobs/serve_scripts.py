@@ -1,44 +1,13 @@
-"""Serve scripts made at random out of the shapes in which knobs are written, and what bash makes of them."""
+"""Serve scripts made at random out of the shapes in which knobs are written."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 
 NAMES = ["KA", "KB", "KC", "KD"]
 FLAGS = ["--ka", "--kb", "--kc", "--k-d.e"]
 _SAFE = "abcXYZ019_@%+=:,./-"
 _HARD = " \t$`\"\\'#;&|<>(){}[]*?!~\u00fc"
-
-STUB = """#!/bin/sh
-{ printf 'L%s\\0' "$#"; [ $# -eq 0 ] || printf '%s\\0' "$@"; /bin/cat /proc/$$/environ; printf '\\0E\\0'; } >> "$RECORDS"
-"""
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What one launch saw."""
-
-    argv: list[bytes]
-    env: dict[bytes, bytes]
-
-    def flags(self) -> dict[str, bytes | None]:
-        """Each flag's last value; None for a bare one."""
-        found: dict[str, bytes | None] = {}
-        for at, word in enumerate(self.argv):
-            if word.startswith(b"--k"):
-                name, equals, value = word.partition(b"=")
-                if not equals:
-                    rest = self.argv[at + 1 : at + 2]
-                    bare = not rest or rest[0].startswith(b"--")
-                    found[name.decode()] = None if bare else rest[0]
-                else:
-                    found[name.decode()] = value
-        return found
 
 
 class Builder:
@@ -321,65 +290,3 @@ class Builder:
             lines += [f"export {self.assignment()}"]
         end = "" if self.chance(15) else "\n"
         return ("\n".join(lines) + end).encode()
-
-
-def lay_tools(folder: Path) -> None:
-    """The stub launch, and the few programs that a script finds."""
-    folder.mkdir(exist_ok=True)
-    stub = folder / "srv"
-    stub.write_text(STUB)
-    stub.chmod(0o755)
-    for name in [
-        "bash",
-        "sh",
-        "cat",
-        "echo",
-        "env",
-        "nice",
-        "nohup",
-        "sleep",
-        "timeout",
-        "test",
-        "true",
-        "false",
-    ]:
-        path = shutil.which(name)
-        if path and not (folder / name).exists():
-            (folder / name).symlink_to(path)
-
-
-def run(content: bytes, folder: Path, shell: tuple[str, ...] = ("bash",)) -> list[Seen] | None:
-    """What the launches saw, in the order in which they ran; None if the shell does not accept the script."""
-    script, records = folder / "serve.sh", folder / "records"
-    script.write_bytes(content)
-    records.unlink(missing_ok=True)
-    env = {"PATH": str(folder / "bin"), "RECORDS": str(records), "LC_ALL": "C.UTF-8"}
-    command = [shutil.which(shell[0]) or shell[0], *shell[1:]]
-    where = {"cwd": folder, "env": env, "stdin": subprocess.DEVNULL, "timeout": 10}
-    if subprocess.run([*command, "-n", "serve.sh"], capture_output=True, check=False, **where).returncode:  # type: ignore[call-overload]
-        return None
-    subprocess.run([*command, "serve.sh"], capture_output=True, check=False, **where)  # type: ignore[call-overload]
-    return parse_records(records.read_bytes()) if records.exists() else []
-
-
-def parse_records(data: bytes) -> list[Seen]:
-    fields = data.split(b"\0")
-    seen: list[Seen] = []
-    at = 0
-    while at < len(fields) and fields[at].startswith(b"L"):
-        count = int(fields[at][1:])
-        argv = fields[at + 1 : at + 1 + count]
-        at += 1 + count
-        env: dict[bytes, bytes] = {}
-        while fields[at] != b"E":
-            name, equals, value = fields[at].partition(b"=")
-            if equals and name.startswith(b"K"):
-                env[name] = value
-            at += 1
-        at += 1
-        seen.append(Seen(argv, env))
-    return seen
-
-
-def is_posix_sh(path: str = "sh") -> bool:
-    return os.path.basename(os.path.realpath(shutil.which(path) or path)) == "dash"

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from random import Random
 
 import pytest
-from agreement import edit_disagrees, reading_disagrees
-from hypothesis import HealthCheck, given, settings
+from agreement import Trial, back_differs, edit_disagrees, edit_strays, reading_disagrees, trials
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from serve_scripts import NAMES, Builder, lay_tools, run
+from launches import Seen, is_accepted, run
+from serve_scripts import NAMES, Builder
 
 from knobledger.errors import KnobRefused
 from knobledger.knobs import Dialect, Reading, Request, changed_knobs, edit
 
 FUZZING = os.environ.get("HYPOTHESIS_PROFILE") == "fuzz"
 """A long run, for which pytest's limit of time must be off (`-o timeout=0`)."""
-SLOW = settings(max_examples=5000 if FUZZING else 40, deadline=None, suppress_health_check=list(HealthCheck))
+BATCH = 250
+"""How many scripts one process of the shell runs."""
 PURE = settings(max_examples=5000 if FUZZING else 80, deadline=None, suppress_health_check=list(HealthCheck))
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("launches")
-    lay_tools(place / "bin")
-    return place
+RUN = settings(PURE, max_examples=100 if FUZZING else 20, phases=[Phase.explicit, Phase.generate])
+"""A batch can not be shrunk."""
 
 
 @st.composite
@@ -33,58 +30,43 @@ def scripts(draw: st.DrawFn, posix: bool = False) -> bytes:
     return Builder(Random(draw(st.integers(0, 2**32))), posix=posix).script()
 
 
-@SLOW
-@given(content=scripts())
-def test_the_reading_is_what_bash_does(folder: Path, content: bytes) -> None:
-    seen = run(content, folder)
-    if seen is not None:
-        assert reading_disagrees(content, Dialect.BASH, seen) == []
+@pytest.mark.timeout(600)
+@RUN
+@given(seed=st.integers(0, 2**32))
+def test_the_shell_agrees(seed: int) -> None:
+    """20 times 250 scripts: the launches see what is read, before and after an edit, which can be set back."""
+    contents = [Builder(Random(seed + index)).script() for index in range(BATCH)]
+    befores = run(contents)
+    wrong: list[str] = []
+    made: list[tuple[Trial, list[Seen]]] = []
+    for index, (content, seen) in enumerate(zip(contents, befores, strict=True)):
+        if seen is None:
+            assert not is_accepted(content, "bash")
+            continue
+        wrong += reading_disagrees(content, Dialect.BASH, seen)
+        for trial in trials(Reading.of(content, Dialect.BASH), Random(seed + index), 1):
+            if isinstance(trial, Trial):
+                again = Reading.of(trial.after, Dialect.BASH)
+                wrong += edit_strays(trial, again) + back_differs(trial, again)
+                made.append((trial, seen))
+    afters = run([trial.after for trial, _ in made])
+    for (trial, seen), after in zip(made, afters, strict=True):
+        wrong += edit_disagrees(trial, seen, after)
+    assert wrong == []
+    assert len(made) > BATCH / 3
 
 
 @pytest.mark.tool("dash")
-@SLOW
-@given(content=scripts(posix=True))
-def test_the_reading_is_what_dash_does(folder: Path, content: bytes) -> None:
-    seen = run(content, folder, ("dash",))
-    if seen is not None:
-        assert reading_disagrees(content, Dialect.SH, seen) == []
-
-
-@SLOW
-@given(content=scripts(), seed=st.integers(0, 2**32))
-def test_bash_sees_an_edit_and_nothing_else(folder: Path, content: bytes, seed: int) -> None:
-    before = run(content, folder)
-    if before is not None:
-        assert not edit_disagrees(content, Dialect.BASH, before, folder, ("bash",), Random(seed))
-
-
-def editable(reading: Reading) -> list[str]:
-    return [
-        name
-        for name, found in reading.decided().items()
-        if not (found.dynamic or found.depends or found.bare)
-    ]
-
-
-@PURE
-@given(content=scripts(), seed=st.integers(0, 2**32))
-def test_set_then_set_back_is_the_identity(content: bytes, seed: int) -> None:
-    """Where the old value was written as an edit would write it; other quoting is written anew."""
-    random = Random(seed)
-    reading = Reading.of(content, Dialect.BASH)
-    for name in editable(reading):
-        found = reading.decided()[name]
-        plain = found.raw == found.value and "'" not in found.raw
-        quoted = found.raw[:1] == "'" == found.raw[-1:] and found.raw.count("'") == 2
-        new = Builder(random).text(plain=plain)
-        if not (plain or quoted):
-            continue
-        try:
-            there = edit(reading, [Request(name, new)])
-        except KnobRefused:
-            continue
-        back = edit(Reading.of(there.content, Dialect.BASH), [Request(name, found.value)])
-        assert back.content == content
+@pytest.mark.timeout(600)
+@settings(RUN, max_examples=4)
+@given(seed=st.integers(0, 2**32))
+def test_dash_agrees(seed: int) -> None:
+    contents = [Builder(Random(seed + index), posix=True).script() for index in range(BATCH)]
+    wrong = []
+    for content, seen in zip(contents, run(contents, "dash"), strict=True):
+        if seen is not None:
+            wrong += reading_disagrees(content, Dialect.SH, seen)
+    assert wrong == []
 
 
 @PURE

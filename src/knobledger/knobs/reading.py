@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from knobledger.knobs.occurrence import Dialect, Launch, Note, Occurrence, Scope
 from knobledger.knobs.site import SITES, Choice, Site
@@ -34,18 +35,17 @@ class Insertion:
     """the arms and functions around it"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reading:
     """What one file says about its knobs. Pure: a function of the bytes and the arguments of `of`."""
 
     content: bytes
     dialect: Dialect
-    occurrences: tuple[Occurrence, ...]
-    """in the order of the text, side files last"""
     warnings: tuple[Note, ...]
     launches: tuple[Launch, ...]
     sites: tuple[Site, ...] = field(default=(), repr=False, compare=False)
     """behind each occurrence, in the same order: how to write there"""
+    winners: frozenset[Site] = field(default=frozenset(), repr=False, compare=False)
     seen: tuple[Mapping[str, tuple[Choice, ...]], ...] = field(default=(), repr=False, compare=False)
     """per launch (or once, for the end of the file), what may decide each name; None among it: nothing in the file"""
     hidden: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -72,7 +72,7 @@ class Reading:
             message = f"longer than {LIMIT} bytes: too long to be followed"
             fault = (0, len(content), message)
             return Reading(
-                content, dialect, (), (Note(1, message),), (), seen=({},), faults=(fault,), sources=sides
+                content, dialect, (Note(1, message),), (), seen=({},), faults=(fault,), sources=sides
             )
         match dialect:
             case Dialect.BASH | Dialect.SH | Dialect.ENV:
@@ -81,6 +81,23 @@ class Reading:
                 return _env(content, dialect, sides)
             case Dialect.UNIT:
                 return _unit(content, sides)
+
+    @cached_property
+    def occurrences(self) -> tuple[Occurrence, ...]:
+        """In the order of the text, side files last."""
+        # Made when somebody looks: an edit needs none of them.
+        starts: dict[str | None, list[int]] = {None: _line_starts(self.content)}
+        starts.update((key, _line_starts(side)) for key, side in self.sources.items())
+        return tuple(
+            _occurrence(
+                site,
+                self.content if site.file is None else self.sources[site.file],
+                starts[site.file],
+                site in self.winners,
+                self.launches,
+            )
+            for site in self.sites
+        )
 
     def decided(self) -> dict[str, Occurrence]:
         """Per name the occurrence that wins; with no launch, the last active unconditional one."""
@@ -213,24 +230,18 @@ def _assemble(
     picked = 0
     if launch is not None:
         picked = next((index for index, found in enumerate(launches) if found.line == launch), 0)
-    wins: set[int] = set()
+    wins: set[Site] = set()
     for index, names in enumerate(seen):
         for choices in names.values():
             _judge(choices, index, index == picked, wins)
     ordered = sorted(sites, key=lambda site: (site.file is not None, site.file or "", site.span, site.name))
-    starts: dict[str | None, list[int]] = {None: _line_starts(content)}
-    starts.update((key, _line_starts(side)) for key, side in sources.items())
-    occurrences = []
-    for site in ordered:
-        text = content if site.file is None else sources[site.file]
-        occurrences.append(_occurrence(site, text, starts[site.file], id(site) in wins, launches))
     return Reading(
         content,
         dialect,
-        tuple(occurrences),
         tuple(notes),
         tuple(launches),
         tuple(ordered),
+        frozenset(wins),
         tuple(seen),
         hidden or {},
         faults,
@@ -240,7 +251,7 @@ def _assemble(
     )
 
 
-def _judge(choices: tuple[Choice, ...], index: int, picked: bool, wins: set[int]) -> None:
+def _judge(choices: tuple[Choice, ...], index: int, picked: bool, wins: set[Site]) -> None:
     real = [choice for choice in choices if choice is not None]
     if not real:
         return
@@ -250,7 +261,7 @@ def _judge(choices: tuple[Choice, ...], index: int, picked: bool, wins: set[int]
             winner.depends = True
         winner.wins_for.append(index)
         if picked:
-            wins.add(id(winner))
+            wins.add(winner)
         return
     for site in real:
         site.depends = True
@@ -258,7 +269,7 @@ def _judge(choices: tuple[Choice, ...], index: int, picked: bool, wins: set[int]
         likely = min(real, key=lambda site: (len(site.path), -site.span[0]))
         likely.wins_for.append(index)
         if picked:
-            wins.add(id(likely))
+            wins.add(likely)
 
 
 def _line_starts(content: bytes) -> list[int]:
@@ -266,7 +277,7 @@ def _line_starts(content: bytes) -> list[int]:
 
 
 def _occurrence(
-    site: Site, content: bytes, starts: list[int], wins: bool, launches: list[Launch]
+    site: Site, content: bytes, starts: list[int], wins: bool, launches: Sequence[Launch]
 ) -> Occurrence:
     start, end = site.span
     # A bare flag has no value: it stands where its name does.

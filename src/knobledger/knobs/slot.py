@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import Literal, NamedTuple, assert_never, get_args
 
 from knobledger.quoting import quote
 
@@ -28,12 +27,14 @@ Style = Literal[
 """How the value is quoted. `in-...`: between quotes that hold more than the value; `literal`: no quotes at all."""
 
 
+STYLES: tuple[Style, ...] = get_args(Style)
+
+
 class Unsayable(ValueError):
     """The value can't be written at that place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """The way of writing at one place."""
 
     style: Style

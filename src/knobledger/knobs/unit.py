@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from knobledger.knobs.envfile import read_systemd
@@ -275,7 +275,7 @@ def _exec(found: UnitFound, source: Source, at: int, whole: tuple[int, int], lin
             index += 1
             site = _value_site(source, items[index], 0, flag, "flag", Scope.COMMAND, "flag", whole, True)
             site.whole = (source.span(item.start, item.end)[0], site.whole[1])
-            site.slot = replace(site.slot, word=True)
+            site.slot = site.slot._replace(word=True)
         else:
             place = source.span(item.start, item.end)
             slot = Slot("unit", word=True, dollar=True, spaced=True)

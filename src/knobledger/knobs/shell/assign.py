@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from typing import NamedTuple
 
 from knobledger.knobs.occurrence import Dialect, Scope
 from knobledger.knobs.shell.flags import looks_like_flags
 from knobledger.knobs.shell.frame import Frame
 from knobledger.knobs.shell.registry import Registry
-from knobledger.knobs.shell.state import Arg, Elements, Hole, Part, State, Sure, Text, Variable
-from knobledger.knobs.shell.strings import PARTS, names_in, parts_of, split
+from knobledger.knobs.shell.state import PARTS, Arg, Elements, Hole, Part, State, Sure, Text, Variable
+from knobledger.knobs.shell.strings import mapped, names_in, parts_of, split
 from knobledger.knobs.shell.syntax import Assignment, Piece, Simple, Word
-from knobledger.knobs.shell.values import Value, literal_text, prefix_text, slot_of, value_of
+from knobledger.knobs.shell.values import Value, is_plain, literal_text, prefix_text, slot_of, value_of
 from knobledger.knobs.site import Choice, Site
 
 _WHOLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
+_NO_NAMES: frozenset[str] = frozenset()
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class _Declaration(NamedTuple):
+    """What `export`, `declare` and their like do with their arguments."""
+
+    command: str
+    statement: tuple[int, int]
+    exports: bool
+    revokes: bool
+    """`export -n`, `declare +x`"""
+    local: bool
+    integer: bool
+    alone: bool
 
 
 class Assigner(Registry):
@@ -25,7 +39,7 @@ class Assigner(Registry):
 
     def __init__(self, dialect: Dialect, sources: Mapping[str, bytes]) -> None:
         super().__init__(dialect, sources)
-        self.locals: dict[str, Variable | None] = {}
+        self.locals: dict[str, Variable] = {}
 
     def arguments(self, words: Sequence[Word], state: State, frame: Frame) -> list[Arg]:
         """The arguments that words become when they are expanded."""
@@ -124,16 +138,21 @@ class Assigner(Registry):
         before = variable.choices if value.default_of == name and not variable.inherited else ()
         if before and _surely_set(variable, value.default_op):
             site.lost = site.lost or "the variable has a value before, so its default is not used"
-            state.variables[name] = replace(variable, exported=exported if assigns else variable.exported)
+            state.own[name] = variable._replace(exported=exported if assigns else variable.exported)
             return
-        reads = frozenset(names_in(word.pieces) - {name})
         scope = frame.scope or Scope.SHELL
-        parts: tuple[Part, ...] = tuple(
-            part._replace(scope=scope, path=frame.path)
-            if isinstance(part, Text) and part.scope is None
-            else part
-            for part in parts_of(word, basis)
-        )
+        parts: tuple[Part, ...]
+        if is_plain(word):
+            reads = _NO_NAMES
+            parts = (Text(mapped(word.source, word.pieces[0].text, word.start), False, scope, frame.path),)
+        else:
+            reads = frozenset(names_in(word.pieces) - {name})
+            parts = tuple(
+                part._replace(scope=scope, path=frame.path)
+                if isinstance(part, Text) and part.scope is None
+                else part
+                for part in parts_of(word, basis)
+            )
         if append:
             parts = (*state.get(name).parts, *parts)
             reads |= state.get(name).reads
@@ -143,7 +162,7 @@ class Assigner(Registry):
         if before and not _surely_unset(variable, value.default_op):
             # Something may have given it a value before, and then the default is not used.
             choices = (*[choice for choice in before if variable.disturbed or choice is not None], site)
-        state.variables[name] = Variable(choices, exported, parts, "", reads, False)
+        state.own[name] = Variable(choices, exported, parts, "", reads, False)
 
     def scope_here(self, frame: Frame, exported: bool) -> Scope:
         """The scope of an assignment."""
@@ -156,16 +175,14 @@ class Assigner(Registry):
         variable = state.get(name)
         exported = state.exported_when_set(name)
         sites = tuple(choice for choice in variable.choices if choice is not None)
-        state.variables[name] = Variable(
-            (*sites, None), exported, (Hole(),), reason, frozenset(), False, True
-        )
+        state.own[name] = Variable((*sites, None), exported, (Hole(),), reason, frozenset(), False, True)
 
     def unset(self, name: str, state: State, reason: str) -> None:
         """The variable is taken away."""
         for choice in state.get(name).choices:
             if choice is not None:
                 choice.lost = reason
-        state.variables[name] = Variable((None,), "no", (), reason, frozenset(), False)
+        state.own[name] = Variable((None,), "no", (), reason, frozenset(), False)
 
     def _array(self, assignment: Assignment, state: State, frame: Frame, statement: tuple[int, int]) -> None:
         words = assignment.array or ()
@@ -183,7 +200,7 @@ class Assigner(Registry):
             reads |= variable.reads
         if len(parts) > PARTS or sum(len(p.args) for p in parts if isinstance(p, Elements)) > 5000:
             parts = (Hole(),)
-        state.variables[assignment.name] = Variable((), variable.exported, parts, "", reads, False)
+        state.own[assignment.name] = Variable((), variable.exported, parts, "", reads, False)
 
     def _string_flags(self, assignment: Assignment, frame: Frame, statement: tuple[int, int]) -> None:
         """List the flags in a string that reads as flags."""
@@ -201,6 +218,23 @@ class Assigner(Registry):
 
     # export, declare, typeset, readonly, local
 
+    def export(
+        self, assignment: Assignment, state: State, frame: Frame, statement: tuple[int, int], *, alone: bool
+    ) -> None:
+        """Follow `export NAME=value`, the most frequent of all; `declare` does the same, and all others."""
+        if frame.scope is None and not frame.nested and not frame.sources and self.top is not None:
+            self.exports.append(self.top)
+        self.assign(
+            assignment,
+            state,
+            frame,
+            statement=statement,
+            exports=True,
+            form="export",
+            alone=alone,
+            braces=True,
+        )
+
     def declare(self, node: Simple, command: str, state: State, frame: Frame) -> None:
         """Follow a declaration."""
         statement = node.source.span(node.start, node.end)
@@ -217,9 +251,15 @@ class Assigner(Registry):
         local = command == "local" or (
             command in ("declare", "typeset") and "g" not in options and Scope.FUNCTION is frame.scope
         )
-        alone = len(arguments) == 1 and not node.redirects
-        # All words are expanded before the first of them is assigned, unlike in plain assignments.
-        basis = state.copy() if len(arguments) > 1 else state
+        how = _Declaration(
+            command,
+            statement,
+            exports,
+            revokes,
+            local,
+            "i" in options,
+            len(arguments) == 1 and not node.redirects,
+        )
         if (
             exports
             and frame.scope is None
@@ -228,51 +268,67 @@ class Assigner(Registry):
             and self.top is not None
         ):
             self.exports.append(self.top)
+        if len(arguments) < 2:
+            for argument in arguments:
+                self._declared(argument, how, node, state, state, frame)
+            return
+        # All words are expanded before the first of them is assigned, unlike in plain assignments.
+        after = state.copy()
         for argument in arguments:
-            if isinstance(argument, Assignment):
-                if local:
-                    self.locals.setdefault(argument.name, state.variables.get(argument.name))
-                self.assign(
-                    argument,
-                    state,
-                    frame,
-                    statement=statement,
-                    exports=exports and not revokes,
-                    form=command,
-                    alone=alone,
-                    integer="i" in options,
-                    braces=True,
-                    basis=basis,
+            self._declared(argument, how, node, after, state, frame)
+        state.adopt(after)
+
+    def _declared(
+        self,
+        argument: Word | Assignment,
+        how: _Declaration,
+        node: Simple,
+        state: State,
+        basis: State,
+        frame: Frame,
+    ) -> None:
+        """Follow one argument of a declaration."""
+        if isinstance(argument, Assignment):
+            if how.local:
+                self.locals.setdefault(argument.name, state.get(argument.name))
+            self.assign(
+                argument,
+                state,
+                frame,
+                statement=how.statement,
+                exports=how.exports and not how.revokes,
+                form=how.command,
+                alone=how.alone,
+                integer=how.integer,
+                braces=True,
+                basis=basis,
+            )
+            return
+        match = _WHOLE.match(prefix_text(argument))
+        if match and not match.group(2):
+            self._quoted_assignment(argument, match, state, frame, how, basis)
+            return
+        name = literal_text(argument)
+        if name is None or not _NAME.fullmatch(name):
+            if how.exports:
+                self.note(
+                    self.line(node.source, argument.start), "the names that are exported here are not told"
                 )
-                continue
-            match = _WHOLE.match(prefix_text(argument))
-            if match and not match.group(2):
-                self._quoted_assignment(
-                    argument, match, state, frame, statement, exports, command, alone, basis
-                )
-                continue
-            name = literal_text(argument)
-            if name is None or not _NAME.fullmatch(name):
-                if exports:
-                    self.note(
-                        self.line(node.source, argument.start),
-                        "the names that are exported here are not told",
-                    )
-                continue
-            if local:
-                self.locals.setdefault(name, state.variables.get(name))
-                if command == "local":
-                    continue
-            if revokes:
-                reason = f"export -n on line {self.line(node.source, node.start)} takes it back"
-                for choice in state.get(name).choices:
-                    if choice is not None:
-                        choice.lost = reason
-                state.export(name, "no")
-            elif exports:
-                if frame.scope is None:
-                    self.exported.add(name)
-                state.export(name)
+            return
+        if how.local:
+            self.locals.setdefault(name, state.get(name))
+            if how.command == "local":
+                return
+        if how.revokes:
+            reason = f"export -n on line {self.line(node.source, node.start)} takes it back"
+            for choice in state.get(name).choices:
+                if choice is not None:
+                    choice.lost = reason
+            state.export(name, "no")
+        elif how.exports:
+            if frame.scope is None:
+                self.exported.add(name)
+            state.export(name)
 
     def _quoted_assignment(
         self,
@@ -280,17 +336,14 @@ class Assigner(Registry):
         match: re.Match[str],
         state: State,
         frame: Frame,
-        statement: tuple[int, int],
-        exports: bool,
-        command: str,
-        alone: bool,
+        how: _Declaration,
         basis: State,
     ) -> None:
         """`export "NAME=value"`."""
         source = word.source
         name = match.group(1)
         value = value_of(word, match.end(), assignment=True, expands_braces=True)
-        exported = state.exported_when_set(name, exports)
+        exported = state.exported_when_set(name, how.exports)
         site = self.site(
             Site(
                 name,
@@ -300,9 +353,9 @@ class Assigner(Registry):
                 source.span(word.start, word.end),
                 slot_of(source, value),
                 self.scope_here(frame, exported == "yes"),
-                command,
-                statement,
-                alone=alone,
+                how.command,
+                how.statement,
+                alone=how.alone,
                 dynamic=value.text is None,
                 overridable=value.overridable,
                 depends=frame.depends,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from knobledger.knobs.occurrence import Scope
 from knobledger.knobs.shell.frame import Frame
@@ -13,11 +12,18 @@ from knobledger.knobs.shell.source import Source
 from knobledger.knobs.shell.state import Arg, Elements, Hole, State, Variable
 from knobledger.knobs.shell.strings import as_source
 from knobledger.knobs.shell.syntax import Assignment, Simple, Word
-from knobledger.knobs.shell.values import literal_text, slot_of, value_of
+from knobledger.knobs.shell.values import is_plain, literal_text, slot_of, value_of
 from knobledger.knobs.shell.wrappers import Unwrapped, base_name, text_of, unwrap
 from knobledger.knobs.site import Site
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_BUILTINS = frozenset(
+    (
+        *("unset", "set", "shift", "read", "mapfile", "readarray", "getopts", "let", "printf"),
+        *("source", ".", "eval", "exit", "return"),
+    )
+)
 
 
 class Commands(Programs):
@@ -30,27 +36,31 @@ class Commands(Programs):
     def simple(self, node: Simple, state: State, frame: Frame) -> None:
         """Follow one simple command."""
         statement = node.source.span(node.start, node.end)
-        for assignment in node.assignments:
-            for word in assignment.array or (assignment.value,):
-                self.substitutions(word, state, frame)
-        for item in node.words:
+        for item in (*node.assignments, *node.words):
             for word in (item.array or (item.value,)) if isinstance(item, Assignment) else (item,):
-                self.substitutions(word, state, frame)
+                if not is_plain(word):
+                    self.substitutions(word, state, frame)
         if not node.words:
             alone = len(node.assignments) == 1 and not node.redirects
             for index, assignment in enumerate(node.assignments):
                 self.assign(assignment, state, frame, statement=statement, head=index == 0, alone=alone)
             return
         first = node.words[0]
+        if len(node.words) == 2 and not node.assignments and isinstance(node.words[1], Assignment):
+            command = literal_text(first) if isinstance(first, Word) else None
+            if command == "export":
+                self.export(node.words[1], state, frame, statement, alone=not node.redirects)
+                return
         command = literal_text(first) if isinstance(first, Word) else None
         if command in DECLARERS:
             self.declare(node, command, state, frame)
             return
         words = [word for word in node.words if isinstance(word, Word)]
         for word in words:
-            alone = command == ":" and len(words) == 2 and not node.redirects and not node.assignments
-            self.defaults(word, state, frame, statement, alone)
-        overlay = self._prefixes(node, frame, statement)
+            if not is_plain(word):
+                alone = command == ":" and len(words) == 2 and not node.redirects and not node.assignments
+                self.defaults(word, state, frame, statement, alone)
+        overlay = self._prefixes(node, frame, statement) if node.assignments else {}
         args = self.arguments(words, state, frame)
         if not args:
             return
@@ -64,9 +74,9 @@ class Commands(Programs):
         if name and not unwrapped.wrappers:
             before = {key: state.get(key) for key in overlay}
             for key, site in overlay.items():
-                state.variables[key] = Variable((site,), "yes", (Hole(),), inherited=False)
+                state.own[key] = Variable((site,), "yes", (Hole(),), inherited=False)
             called = self.call(name, tuple(unwrapped.args[1:]), state, frame)
-            state.variables.update(before)
+            state.own.update(before)
             if called:
                 return
         self.start(node, words, unwrapped, overlay, state, frame)
@@ -110,6 +120,8 @@ class Commands(Programs):
         self, name: str, unwrapped: Unwrapped, node: Simple, words: list[Word], state: State, frame: Frame
     ) -> bool:
         """Follow a builtin that matters; False if it is none."""
+        if name not in _BUILTINS:
+            return False
         args = unwrapped.args[1:]
         line = self.line(node.source, node.start)
         match name:
@@ -121,7 +133,7 @@ class Commands(Programs):
             case "set":
                 self._set(args, node, state, frame)
             case "shift":
-                state.variables["@"] = Variable((), "no", (Hole(),), inherited=False)
+                state.own["@"] = Variable((), "no", (Hole(),), inherited=False)
             case "read" | "mapfile" | "readarray" | "getopts" | "let":
                 for arg in args:
                     text = (text_of(arg) or "").partition("=")[0]
@@ -165,7 +177,7 @@ class Commands(Programs):
             arg if arg.scope is not None else arg._replace(scope=scope, path=frame.path) for arg in args[at:]
         )
         self.flag_sites(elements, frame, scope, "set", statement)
-        state.variables["@"] = Variable((), "no", (Elements(elements),), inherited=False)
+        state.own["@"] = Variable((), "no", (Elements(elements),), inherited=False)
 
     def _source(self, args: list[Arg], line: int, state: State, frame: Frame) -> None:
         path = text_of(args[0]) if args else None
@@ -179,7 +191,7 @@ class Commands(Programs):
         self.program(
             Source(self.sources[key].decode("latin-1"), file=key),
             state,
-            replace(frame, sources=frame.sources + 1),
+            frame._replace(sources=frame.sources + 1),
         )
 
     def _eval(self, words: list[Word], state: State, frame: Frame) -> None:
@@ -187,11 +199,11 @@ class Commands(Programs):
         names = frozenset(self.names_used([], words[1:], state))
         scope = frame.scope
         if any(part.guarded for part in parts):
-            frame = replace(frame, depends=True)
+            frame = frame._replace(depends=True)
         if names and scope is None:
             scope = Scope.SHELL
         self.program(
             as_source(parts),
             state,
-            replace(frame, scope=scope, nested=frame.nested + 1, uses=frame.uses | names),
+            frame._replace(scope=scope, nested=frame.nested + 1, uses=frame.uses | names),
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from knobledger.knobs.occurrence import Scope
 from knobledger.knobs.shell.assign import Assigner
@@ -99,7 +98,7 @@ class Expander(Assigner):
             piece = todo.pop(0)
             todo.extend(piece.parts)
             if piece.script:
-                inner = replace(frame, scope=Scope.SUBSHELL, background=False, pipeline=False)
+                inner = frame._replace(scope=Scope.SUBSHELL, background=False, pipeline=False)
                 outer, self.source = self.source, piece.source or word.source
                 self.statements(piece.script, state.copy(), inner)
                 self.source = outer

@@ -7,6 +7,7 @@ import re
 from knobledger.knobs.shell.simple import FUNCTION, SimpleParser
 from knobledger.knobs.shell.source import Source
 from knobledger.knobs.shell.syntax import (
+    Assignment,
     Case,
     Command,
     Fault,
@@ -15,17 +16,24 @@ from knobledger.knobs.shell.syntax import (
     Heredoc,
     If,
     Loop,
+    Piece,
     Pipeline,
     Script,
     Simple,
     Statement,
     Test,
+    Word,
 )
-from knobledger.knobs.shell.words import DEPTH, SyntaxFault
+from knobledger.knobs.shell.words import DEPTH, SyntaxFault, whole_piece
 
 _ARITHMETIC_SET = re.compile(
     r"([A-Za-z_][A-Za-z0-9_]*)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|([A-Za-z_]\w*)\s*(?:\+\+|--)"
 )
+_SETTING = re.compile(
+    r"(export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)="
+    r"([^ \t\n\\'\"`$;&|<>()]*+|'[^']*+'|\"[^\"\\$`]*+\")(?=[ \t]*+(?:\n|\Z)|[ \t]++#)"
+)
+"""A line that only sets a variable, to a value without expansions: the most frequent one by far."""
 _ARM_END = re.compile(r";;&|;;|;&")
 _CLOSERS = frozenset(["then", "elif", "else", "fi", "do", "done", "esac", "}"])
 _RECOVERIES = 20
@@ -87,6 +95,9 @@ class Parser(SimpleParser):
                         redirect.heredoc.append(Heredoc(self.at, self.at, False))
                     self._pending.clear()
                 return
+            if quick := _SETTING.match(self.text, self.at):
+                body.append(self._setting(quick))
+                continue
             char = self.text[self.at]
             if char in ");" and (char == ")" or self.text.startswith((";;", ";&"), self.at)):
                 if not closers:
@@ -97,6 +108,21 @@ class Parser(SimpleParser):
                     raise SyntaxFault(f"unexpected {word!r}", self.at)
                 return
             body.append(self._statement(depth))
+
+    def _setting(self, match: re.Match[str]) -> Statement:
+        """The statement that is a line `NAME=value` or `export NAME=value`, with a value without expansions."""
+        self.charge(5)
+        start, (begin, value_start), end = match.start(), (match.start(2), match.start(3)), match.end(3)
+        source, text = self.source, match[3]
+        value = Word(source, value_start, end, whole_piece(value_start, end, text))
+        assignment = Assignment(match[2], begin, end, False, value)
+        if match[1]:
+            export = Word(source, start, start + 6, (Piece("bare", start, start + 6, "export"),))
+            command = Simple(start, end, (), (export, assignment), (), source)
+        else:
+            command = Simple(start, end, (assignment,), (), (), source)
+        self.at = end
+        return Statement(start, end, (Pipeline(start, end, (command,)),), (), False)
 
     def _statement(self, depth: int) -> Statement:
         start = self.at

@@ -56,7 +56,7 @@ class Programs(Expander):
         """What may decide each name in the environment of a command, and why some names are not in it."""
         seen: dict[str, tuple[Choice, ...]] = {}
         hidden: dict[str, str] = {}
-        for name, variable in state.variables.items():
+        for name, variable in state.all().items():
             if variable.exported == "no":
                 if any(choice is not None for choice in variable.choices) or variable.unset:
                     hidden[name] = variable.unset or "not exported: the launch does not see it"
@@ -99,7 +99,7 @@ class Programs(Expander):
             value = self._slice(word, setting.skip, setting.stop)
         slot = slot_of(source, value, split=setting.arg.split)
         if comma:
-            slot = replace(slot, comma=True)
+            slot = slot._replace(comma=True)
         whole = (source.span(begins.start, begins.end)[0], source.span(word.start, word.end)[1])
         return self.site(
             Site(
@@ -236,7 +236,7 @@ class Programs(Expander):
         args = unwrapped.args[1:]
         inner = State()
         for name, choices in seen.items():
-            inner.variables[name] = Variable(choices, "yes", state.get(name).parts, inherited=False)
+            inner.own[name] = Variable(choices, "yes", state.get(name).parts, inherited=False)
         for index, arg in enumerate(args):
             text = text_of(arg)
             if text is not None and re.fullmatch(r"-[a-z]*c[a-z]*", text) and index + 1 < len(args):
@@ -248,7 +248,7 @@ class Programs(Expander):
                 self.program(
                     as_source(parts_of(word, state)),
                     inner,
-                    replace(frame, scope=scope, nested=frame.nested + 1, uses=names, pipeline=False),
+                    frame._replace(scope=scope, nested=frame.nested + 1, uses=names, pipeline=False),
                 )
                 return True
             if text is not None and not text.startswith("-"):
@@ -256,7 +256,7 @@ class Programs(Expander):
         for redirect in node.redirects:
             for heredoc in redirect.heredoc:
                 path = (*frame.path, self.mark(redirect))
-                fed = replace(frame, scope=Scope.HEREDOC, path=path, nested=frame.nested + 1, depends=True)
+                fed = frame._replace(scope=Scope.HEREDOC, path=path, nested=frame.nested + 1, depends=True)
                 self.program(node.source.part(heredoc.start, heredoc.end), inner, fed)
                 return True
         return True
@@ -270,7 +270,7 @@ class Programs(Expander):
         self.program(
             as_source(self.joined(words, state)),
             State(),
-            replace(frame, scope=scope, nested=frame.nested + 1, pipeline=False),
+            frame._replace(scope=scope, nested=frame.nested + 1, pipeline=False),
         )
 
     def heredoc(self, source: Source, heredoc: Heredoc, node: Simple | None, frame: Frame) -> None:
@@ -290,8 +290,7 @@ class Programs(Expander):
             return
         line = self.line(source, heredoc.start)
         self.note(line - 1, "this heredoc writes another file: what it sets is not seen here")
-        inner = replace(
-            frame,
+        inner = frame._replace(
             scope=Scope.HEREDOC,
             path=(*frame.path, self.mark(heredoc)),
             called=False,

@@ -6,7 +6,16 @@ import re
 from typing import Final
 
 from knobledger.knobs.shell.source import Source
-from knobledger.knobs.shell.syntax import Assignment, Command, Function, Redirect, Simple, Statement, Word
+from knobledger.knobs.shell.syntax import (
+    Assignment,
+    Command,
+    Function,
+    Piece,
+    Redirect,
+    Simple,
+    Statement,
+    Word,
+)
 from knobledger.knobs.shell.tokens import Tokens
 from knobledger.knobs.shell.words import SyntaxFault, WordScanner
 
@@ -15,6 +24,8 @@ _REDIRECT = re.compile(
 )
 _REDIRECT_STARTS = frozenset("<>&{0123456789")
 _ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^]\n]*\])?(\+?)=")
+_PLAIN = re.compile(r"(?:[ \t]|\\\n)*+([^ \t\n\\'\"`$;&|<>()#=][^ \t\n\\'\"`$;&|<>()]*+)(?=[ \t\n;|)]|\Z)")
+"""A word without quotes, expansions and `=` in front; most words of a script are such."""
 FUNCTION = re.compile(r"[ \t]*\([ \t]*\)")
 DECLARERS: Final = frozenset(["export", "declare", "typeset", "readonly", "local"])
 
@@ -73,7 +84,18 @@ class SimpleParser(Tokens):
         words: list[Word | Assignment] = []
         redirects: list[Redirect] = []
         declares = False
+        text, source = self.text, self.source
         while True:
+            # The quick way for plain words; what it does not match goes the general way.
+            while not declares and (plain := _PLAIN.match(text, self.at)):
+                word_text = plain[1]
+                if not words:
+                    if "=" in word_text:
+                        break
+                    declares = word_text in DECLARERS
+                begin, self.at = plain.span(1)
+                words.append(Word(source, begin, self.at, (Piece("bare", begin, self.at, word_text),)))
+                end = self.at
             continued = self._blanks()
             if self.at >= len(self.text) or self.text[self.at] in "\n;|)":
                 break
@@ -104,6 +126,7 @@ class SimpleParser(Tokens):
             words.append(word)
         if end == start:
             raise SyntaxFault(f"unexpected {self.text[self.at : self.at + 1]!r}", self.at)
+        self.charge(len(words))
         return Simple(start, end, tuple(assignments), tuple(words), tuple(redirects), self.source)
 
     def _function_after(self, start: int, name: Word | Assignment, depth: int) -> Function:

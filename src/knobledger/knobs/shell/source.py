@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Quoting = Literal["", "bare", "single", "double", "ansi", "lost"]
 """The quotes that a nested text stands in: none (a heredoc, a comment), `bare` (words that are
@@ -13,8 +12,7 @@ joined and read again), or those of its string; `lost` where
 a value can't be written any more, because more than one shell reads it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class Source(NamedTuple):
     """A program's text as Latin-1: one character per byte, so offsets in it are byte offsets.
 
     A nested text (a string given to another shell, a commented-out line) maps each of its characters to

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from knobledger.knobs.occurrence import Scope
@@ -11,6 +11,9 @@ from knobledger.knobs.shell.syntax import Word
 from knobledger.knobs.site import Choice, Site
 
 Sure = Literal["no", "maybe", "yes"]
+PARTS = 64
+"""How many stretches a value may be made of before it counts as unknown (`X="$X$X"` in a row doubles them, and so do
+an array that is added to in both arms of an `if`, in a row)."""
 
 
 class Arg(NamedTuple):
@@ -60,8 +63,7 @@ class Break(NamedTuple):
 Part: TypeAlias = Text | Hole | Elements | Break
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(NamedTuple):
     """One variable. `choices` are the assignments that may have made it what it is, in the order of the text."""
 
     choices: tuple[Choice, ...] = (None,)
@@ -82,26 +84,43 @@ UNKNOWN = Variable()
 
 @dataclass(slots=True)
 class State:
-    """The variables at one point of a script. Copied for each arm, and joined behind them."""
+    """The variables at one point of a script.
 
-    variables: dict[str, Variable] = field(default_factory=dict)
+    A way that may be taken from here (an arm, a subshell) is followed on a copy. A copy only holds what changes on it
+    and looks up the rest in its `base`, which must not change as long as the copy is in use: so an `if` costs as much as
+    what it assigns, however long the script is.
+    """
+
+    own: dict[str, Variable] = field(default_factory=dict)
+    """what was changed since the copy was made"""
     allexport: Sure = "no"
     """whether what is assigned is exported (`set -a`)"""
     dead: bool = False
     """the script has ended, or became another program"""
+    base: State | None = None
 
     def copy(self) -> State:
         """A copy that changes on its own."""
-        return State(dict(self.variables), self.allexport, self.dead)
+        return State({}, self.allexport, self.dead, self)
 
     def get(self, name: str) -> Variable:
         """A variable; one that was never set is unknown, not empty."""
-        return self.variables.get(name, UNKNOWN)
+        state: State | None = self
+        while state is not None:
+            if (variable := state.own.get(name)) is not None:
+                return variable
+            state = state.base
+        return UNKNOWN
+
+    def all(self) -> dict[str, Variable]:
+        """Every variable by its name."""
+        if self.base is None:
+            return self.own
+        return {**self.base.all(), **self.own}
 
     def export(self, name: str, sure: Sure = "yes") -> None:
         """Mark a variable as exported, or with `no` as not."""
-        variable = self.get(name)
-        self.variables[name] = replace(variable, exported=sure)
+        self.own[name] = self.get(name)._replace(exported=sure)
 
     def exported_when_set(self, name: str, exports: bool = False) -> Sure:
         """Whether the variable is exported once something is assigned to it."""
@@ -110,30 +129,42 @@ class State:
         exported = self.get(name).exported
         return "maybe" if self.allexport == "maybe" and exported == "no" else exported
 
-    def adopt(self, other: State) -> None:
-        """Become `other`."""
-        self.variables, self.allexport, self.dead = other.variables, other.allexport, other.dead
+    def adopt(self, way: State) -> None:
+        """Become `way`, a copy of this state or of its copies."""
+        layers = _layers(way, self)
+        for layer in reversed(layers):
+            self.own.update(layer.own)
+        self.allexport, self.dead = way.allexport, way.dead
+
+    def join(self, ways: list[State]) -> None:
+        """Become the state behind several ways of which one was taken: copies of this state, or itself."""
+        alive = [way for way in ways if not way.dead]
+        if len(alive) < 2:
+            self.adopt((alive or ways)[0])
+            return
+        exports = {way.allexport for way in alive}
+        names = dict.fromkeys(
+            name for way in alive for layer in reversed(_layers(way, self)) for name in layer.own
+        )
+        joined = {}
+        for name in names:
+            variables = [way.get(name) for way in alive]
+            first = variables[0]
+            if any(variable is not first for variable in variables):
+                first = _join(variables)
+            joined[name] = first
+        self.own.update(joined)
+        self.allexport, self.dead = exports.pop() if len(exports) == 1 else "maybe", False
 
 
-def join(states: list[State]) -> State:
-    """The state behind several ways of which one was taken."""
-    alive = [state for state in states if not state.dead]
-    if not alive:
-        return states[0].copy()
-    if len(alive) == 1:
-        return alive[0]
-    first = alive[0]
-    joined = State({}, first.allexport)
-    if any(state.allexport != first.allexport for state in alive):
-        joined.allexport = "maybe"
-    names = dict.fromkeys(name for state in alive for name in state.variables)
-    for name in names:
-        variables = [state.get(name) for state in alive]
-        if all(variable is variables[0] for variable in variables):
-            joined.variables[name] = variables[0]
-            continue
-        joined.variables[name] = _join(variables)
-    return joined
+def _layers(way: State, base: State) -> list[State]:
+    """The states from `way` down to the one above `base`."""
+    layers = []
+    while way is not base:
+        layers.append(way)
+        assert way.base is not None
+        way = way.base
+    return layers
 
 
 def _join(variables: list[Variable]) -> Variable:
@@ -143,6 +174,8 @@ def _join(variables: list[Variable]) -> Variable:
     parts = variables[0].parts
     for variable in variables[1:]:
         parts = _join_parts(parts, variable.parts)
+    if len(parts) > PARTS:
+        parts = (Hole(),)
     return Variable(
         tuple(sorted(choices, key=_order)),
         exported.pop() if len(exported) == 1 else "maybe",

@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 
 from knobledger.knobs.shell.source import Quoting, Source
-from knobledger.knobs.shell.state import Arg, Break, Elements, Hole, Part, State, Text, Variable
+from knobledger.knobs.shell.state import PARTS, Arg, Break, Elements, Hole, Part, State, Text, Variable
 from knobledger.knobs.shell.syntax import Piece, Word
-
-PARTS = 64
-"""How many stretches a string may be made of before it counts as unknown (`X="$X$X"` in a row doubles them)."""
 
 _ARGUMENTS = re.compile(r"arg|opt|flag|extra|[@*]", re.IGNORECASE)
 _TOKEN = re.compile(r"[^ \t\n]+")
@@ -33,17 +30,17 @@ def _piece(source: Source, piece: Piece, around: Quoting, state: State, *, leadi
         around = "lost"
     match piece.kind:
         case "bare" | "glob":
-            return (Text(_mapped(source, piece.text, piece.start, around)),)
+            return (Text(mapped(source, piece.text, piece.start, around)),)
         case "escape":
             first, last = source.span(piece.start, piece.end)
             return (Text(Source(piece.text, (first,), (last,), ((0, around),), source.file)),)
         case "single":
             around = "lost" if around == "lost" else "single"
-            return (Text(_mapped(source, piece.text, piece.start + 1, around)),)
+            return (Text(mapped(source, piece.text, piece.start + 1, around)),)
         case "ansi":
             around = "lost" if around == "lost" else "ansi"
             if len(piece.text) == piece.end - piece.start - 3:
-                return (Text(_mapped(source, piece.text, piece.start + 2, around)),)
+                return (Text(mapped(source, piece.text, piece.start + 2, around)),)
             first, last = source.span(piece.start, piece.end)
             size = len(piece.text)
             return (Text(Source(piece.text, (first,) * size, (last,) * size, ((0, "lost"),), source.file)),)
@@ -70,7 +67,10 @@ def _is_words(variable: Variable) -> bool:
     return not text or text[0] in "- \t\n" or any(char in " \t\n" for char in text)
 
 
-def _mapped(source: Source, text: str, start: int, quoting: Quoting) -> Source:
+def mapped(source: Source, text: str, start: int, quoting: Quoting = "bare") -> Source:
+    """The characters of `source` that are `text`, from `start` on, as a string of its own."""
+    if source.starts is not None and quoting == "bare":
+        quoting = "lost"
     end = start + len(text)
     starts = range(start, end) if source.starts is None else source.starts[start:end]
     ends = range(start + 1, end + 1) if source.ends is None else source.ends[start:end]

@@ -11,6 +11,7 @@ from knobledger.knobs.shell.words import SyntaxFault
 _BLANKS = re.compile(r"(?:[ \t]++|\\\n)*+")
 _BLANK_CHARS = frozenset(" \t\\")
 _COMMENT = re.compile(r"#[^\n]*+")
+_GAP = re.compile(r"(?:[ \t\n]++|\\\n)*+")
 _KEYWORD = re.compile(r"(?:[a-z]{2,8}+|[{}!]|\[\[)(?=[ \t\n;&|<>()]|$|\\\n)")
 _WORDS = "if then elif else fi while until for select do done case esac function { } [[ ! time coproc in"
 _RESERVED = frozenset(_WORDS.split())
@@ -65,6 +66,17 @@ class Tokens:
 
     def _gap(self) -> None:
         """Skip blanks, comments and newlines."""
+        if not self._pending:
+            text, at = self.text, self.at
+            while True:
+                at = _GAP.match(text, at).end()  # type: ignore[union-attr]
+                if not text.startswith("#", at):
+                    self.at = at
+                    return
+                end = text.find("\n", at)
+                end = end if end >= 0 else len(text)
+                self.comments.append(Comment(at, end))
+                at = end
         while True:
             self._blanks()
             if not self._comment() and not self._newline():

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from knobledger.knobs.shell.source import Quoting, Source, decode
 from knobledger.knobs.shell.syntax import Piece, Word
-from knobledger.knobs.slot import Slot, Style
+from knobledger.knobs.slot import STYLES, Slot, Style
 
+_SPECIAL = re.compile(r"[\r~{*?]")
+"""What may be expanded in bare text, or not be a part of the value."""
 _SINGLE_IDIOM = re.compile(r"(?:'[^']*'|\\')*")
 
 
@@ -26,6 +28,12 @@ class Value(NamedTuple):
     default_op: str = ""
     why: str = ""
     """what makes it dynamic"""
+
+
+def is_plain(word: Word) -> bool:
+    """Whether the word has no quotes and no expansions."""
+    pieces = word.pieces
+    return len(pieces) == 1 and pieces[0].kind == "bare"
 
 
 def literal_text(word: Word) -> str | None:
@@ -73,6 +81,8 @@ def value_of(word: Word, skip: int = 0, *, assignment: bool, expands_braces: boo
     `assignment`: no file names are expanded, and tildes are behind colons too.
     """
     pieces, style = word.pieces, None
+    if not skip and len(pieces) == 1 and pieces[0].kind == "bare" and not _SPECIAL.search(pieces[0].text):
+        return Value(decode(pieces[0].text), word.start, word.end, "bare")
     if skip:
         pieces, style = _behind(word.pieces, skip)
     if pieces and pieces[-1].kind == "bare" and pieces[-1].text.endswith("\r") and style is None:
@@ -217,7 +227,12 @@ def _expansion(pieces: tuple[Piece, ...], assignment: bool, expands_braces: bool
     return ""
 
 
+_SLOTS: dict[Style, Slot] = {style: Slot(style) for style in STYLES}
+
+
 def slot_of(source: Source, value: Value, **rules: bool) -> Slot:
     """How another value is written at the place of `value`."""
     outer: Quoting = source.quoting(value.start)
+    if not outer and not rules:
+        return _SLOTS[value.style]
     return Slot(value.style, outer=outer, **rules)

@@ -7,14 +7,13 @@ ways differ the reader says that it depends.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import assert_never
 
 from knobledger.knobs.occurrence import Dialect, Scope
 from knobledger.knobs.shell.commands import Commands
 from knobledger.knobs.shell.frame import Frame
 from knobledger.knobs.shell.source import Source
-from knobledger.knobs.shell.state import Arg, Elements, Hole, State, Variable, join
+from knobledger.knobs.shell.state import Arg, Elements, Hole, State, Variable
 from knobledger.knobs.shell.syntax import (
     Case,
     Command,
@@ -48,7 +47,13 @@ class Walker(Commands):
         """Walk a list of commands."""
         self._depth += 1
         for statement in body:
-            self._statement(statement, state, frame)
+            pipelines = statement.pipelines
+            if len(pipelines) == 1 and not statement.background:
+                if self._depth == 1:
+                    self.top = statement
+                self._pipeline(pipelines[0], state, frame)
+            else:
+                self._statement(statement, state, frame)
         self._depth -= 1
 
     def uncalled(self, state: State, frame: Frame) -> None:
@@ -56,8 +61,8 @@ class Walker(Commands):
         for function, _ in list(self.functions.values()):
             if id(function) not in self.called:
                 self.called.add(id(function))
-                inner = replace(
-                    frame, scope=Scope.FUNCTION, path=(self.mark(function),), called=False, calls=CALLS
+                inner = frame._replace(
+                    scope=Scope.FUNCTION, path=(self.mark(function),), called=False, calls=CALLS
                 )
                 self.statements(function.body, state.copy(), inner)
 
@@ -67,20 +72,20 @@ class Walker(Commands):
         first, rest = statement.pipelines[0], statement.pipelines[1:]
         if statement.background:
             state = state.copy()
-            frame = replace(frame, background=True)
+            frame = frame._replace(background=True)
         self._pipeline(first, state, frame)
         for pipeline in rest:
             arm = state.copy()
-            inner = replace(frame, scope=Scope.CONDITIONAL, path=(*frame.path, self.mark(pipeline)))
+            inner = frame._replace(scope=Scope.CONDITIONAL, path=(*frame.path, self.mark(pipeline)))
             self._pipeline(pipeline, arm, inner)
-            state.adopt(join([state.copy(), arm]))
+            state.join([state, arm])
 
     def _pipeline(self, pipeline: Pipeline, state: State, frame: Frame) -> None:
         if len(pipeline.commands) == 1:
             self._command(pipeline.commands[0], state, frame)
             return
         for command in pipeline.commands:
-            self._command(command, state.copy(), replace(frame, pipeline=True))
+            self._command(command, state.copy(), frame._replace(pipeline=True))
 
     def _command(self, command: Command, state: State, frame: Frame) -> None:
         self._steps -= 1
@@ -93,17 +98,17 @@ class Walker(Commands):
             case Group():
                 self._heredocs(command.redirects, frame)
                 if command.subshell or frame.apart:
-                    inner = replace(frame, scope=Scope.SUBSHELL, pipeline=False, background=False)
+                    inner = frame._replace(scope=Scope.SUBSHELL, pipeline=False, background=False)
                     self.statements(command.body, state.copy(), inner)
                 else:
                     self.statements(command.body, state, frame)
             case If():
-                self._if(command, state, replace(frame, pipeline=False))
+                self._if(command, state, frame._replace(pipeline=False))
             case Case():
-                self._case(command, state, replace(frame, pipeline=False))
+                self._case(command, state, frame._replace(pipeline=False))
             case Loop():
                 self._heredocs(command.redirects, frame)
-                self._loop(command, state, replace(frame, pipeline=False))
+                self._loop(command, state, frame._replace(pipeline=False))
             case Function():
                 self.functions[command.name] = (command, frame.path)
             case Test():
@@ -116,37 +121,40 @@ class Walker(Commands):
 
     def _if(self, command: If, state: State, frame: Frame) -> None:
         ends: list[State] = []
+        here = state
         for index, arm in enumerate(command.arms):
             if index < len(command.tests):
-                self.statements(command.tests[index], state, frame)
-            inner = replace(frame, scope=Scope.CONDITIONAL, path=(*frame.path, self.mark(arm)))
-            way = state.copy()
+                # What a later test changes is not seen in the arms before it.
+                here = here.copy() if index else here
+                self.statements(command.tests[index], here, frame)
+            inner = frame._replace(scope=Scope.CONDITIONAL, path=(*frame.path, self.mark(arm)))
+            way = here.copy()
             self.statements(arm, way, inner)
             ends.append(way)
         if len(command.arms) == len(command.tests):
-            ends.append(state.copy())
-        state.adopt(join(ends))
+            ends.append(here)
+        state.join(ends)
 
     def _case(self, command: Case, state: State, frame: Frame) -> None:
-        ends: list[State] = [] if command.total else [state.copy()]
+        ends: list[State] = [] if command.total else [state]
         for arm in command.arms:
-            inner = replace(frame, scope=Scope.CONDITIONAL, path=(*frame.path, self.mark(arm)))
+            inner = frame._replace(scope=Scope.CONDITIONAL, path=(*frame.path, self.mark(arm)))
             way = state.copy()
             self.statements(arm, way, inner)
             ends.append(way)
         if ends:
-            state.adopt(join(ends))
+            state.join(ends)
 
     def _loop(self, command: Loop, state: State, frame: Frame) -> None:
         for word in command.words:
             self.substitutions(word, state, frame)
         if command.name:
-            state.variables[command.name] = Variable((), state.get(command.name).exported, (Hole(),))
+            state.own[command.name] = Variable((), state.get(command.name).exported, (Hole(),))
         # A second round shows what one round leaves behind for the next; in deeper loops it is left out,
         # for it would double the work with each of them.
         for _ in range(2 if frame.loops < 3 else 1):
             self.statements(command.test, state, frame)
-            self.statements(command.body, state, replace(frame, loops=frame.loops + 1))
+            self.statements(command.body, state, frame._replace(loops=frame.loops + 1))
 
     def call(self, name: str, arguments: tuple[Arg, ...], state: State, frame: Frame) -> bool:
         """Follow a call of a function of the script; False if there is none of that name."""
@@ -156,8 +164,8 @@ class Walker(Commands):
         if not set(path) <= set(frame.path):
             # It may not be defined: then the call fails, and changes nothing.
             way = state.copy()
-            self._call(function, arguments, way, replace(frame, path=(*frame.path, *path)))
-            state.adopt(join([state.copy(), way]))
+            self._call(function, arguments, way, frame._replace(path=(*frame.path, *path)))
+            state.join([state, way])
             return True
         self._call(function, arguments, state, frame)
         return True
@@ -166,11 +174,10 @@ class Walker(Commands):
         if frame.calls >= CALLS:
             return
         self.called.add(id(function))
-        outer = state.variables.get("@")
-        state.variables["@"] = Variable((), "no", (Elements(arguments),))
+        outer = state.get("@")
+        state.own["@"] = Variable((), "no", (Elements(arguments),))
         locals_before, self.locals = self.locals, {}
-        inner = replace(
-            frame,
+        inner = frame._replace(
             scope=Scope.FUNCTION,
             path=(*frame.path, self.mark(function)),
             calls=frame.calls + 1,
@@ -179,15 +186,9 @@ class Walker(Commands):
         self.statements(function.body, state, inner)
         self.source = source
         for local, before in self.locals.items():
-            if before is None:
-                state.variables.pop(local, None)
-            else:
-                state.variables[local] = before
+            state.own[local] = before
         self.locals = locals_before
-        if outer is None:
-            state.variables.pop("@", None)
-        else:
-            state.variables["@"] = outer
+        state.own["@"] = outer
 
     def _heredocs(self, redirects: tuple[Redirect, ...], frame: Frame) -> None:
         for redirect in redirects:

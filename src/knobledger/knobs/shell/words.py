@@ -16,6 +16,8 @@ DEPTH = 40
 
 _RUN = re.compile(r"[^ \t\n\\'\"`$;&|<>()]+")
 _WORD_ENDS = frozenset(["", " ", "\n", "\t", ";", "|", ")"])
+_QUOTED = re.compile(r"'[^']*+'|\"(?:[^\"\\$`]*+|\$(?:([A-Za-z_][A-Za-z0-9_]*+)))\"")
+"""A quoted word without escapes, and with no expansion but one that it consists of."""
 _BRACE_RUN = re.compile(r"[^\\'\"`$}]+")
 _BRACE_QUOTED_RUN = re.compile(r"[^\\\"`$}]+")
 _DOUBLE_RUN = re.compile(r"[^\\\"`$]+")
@@ -64,6 +66,18 @@ def ansi_text(body: str) -> str:
     return _ANSI.sub(one, body).partition("\0")[0]
 
 
+def whole_piece(start: int, end: int, raw: str) -> tuple[Piece, ...]:
+    """The pieces of a word that is one bare or one quoted text, without escapes and expansions."""
+    if not raw:
+        return ()
+    if raw[0] == "'":
+        return (Piece("single", start, end, raw[1:-1]),)
+    if raw[0] == '"':
+        parts = (Piece("bare", start + 1, end - 1, raw[1:-1]),) if len(raw) > 2 else ()
+        return (Piece("double", start, end, "", parts),)
+    return (Piece("bare", start, end, raw),)
+
+
 class WordScanner:
     """Scans the words of one source. The parser that owns it reads the programs inside `$( )`."""
 
@@ -79,6 +93,14 @@ class WordScanner:
         run = _RUN.match(self.text, start)
         if run and self.text[run.end() : run.end() + 1] in _WORD_ENDS:
             return Word(self.source, start, run.end(), (Piece("bare", start, run.end(), run.group()),))
+        if (quoted := _QUOTED.match(self.text, start)) and self.text[
+            quoted.end() : quoted.end() + 1
+        ] in _WORD_ENDS:
+            end = quoted.end()
+            if quoted[1] is None:
+                return Word(self.source, start, end, whole_piece(start, end, quoted.group()))
+            name = Piece("param", start + 1, end - 1, quoted[1])
+            return Word(self.source, start, end, (Piece("double", start, end, parts=(name,)),))
         pieces, end = self._unquoted(start, depth)
         return Word(self.source, start, end, tuple(pieces))
 
