@@ -8,10 +8,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input
 DEMO ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+LAB_ARGS ?=
 CODE := src tests docs bench
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz check format picture docs bench lock venv clean
+.PHONY: help demo test lab fuzz check format picture docs bench lock venv clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +23,10 @@ demo: $(VENV)/.demo ## Replay the incident on an embedded SSH server (DEMO=DIR k
 test: $(VENV)/.dev ## Run all tests; installs what they need (PYTEST_ARGS="-k undo")
 	@.ci/tools
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lab: $(VENV)/.dev ## A shell with two real hosts in namespaces and a workspace (root; docs/lab.md)
+	@.ci/tools
+	@PYTHONPATH=tests $(BIN)/python -m lab.shell $(LAB_ARGS)
 
 fuzz: $(VENV)/.dev ## Run the property tests alone, with random and many examples
 	@HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -m hypothesis --timeout 0 $(PYTEST_ARGS)

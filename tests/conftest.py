@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from lab.fixtures import lab, plain_host, systemd_host
+
+__all__ = ["lab", "plain_host", "systemd_host"]
+
 TOOLS = dict(
     line.split()
     for line in Path(__file__).with_name("tools.txt").read_text(encoding="utf-8").splitlines()
