@@ -305,6 +305,14 @@ def _after_loss(
                 hint="make a new plan and try again",
                 change=plan.id,
             ) from lost
+        case "applied" if "objection" in lost.values:
+            # The bytes are the planned ones, but their proof failed: that is no success.
+            raise StateUnknown(
+                f"{lost.message}; a fresh look shows that {target.name} holds the new content",
+                hint=f"`knob recover` has nothing to settle; `knob revert {short(plan.id)}` takes it back; {lost.hint}",
+                change=plan.id,
+                commands=lost.values.get("commands", ()),
+            ) from lost
         case "applied":
             return settled
         case "overwritten":

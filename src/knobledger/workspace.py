@@ -246,7 +246,7 @@ class Workspace(Opening):
     # -- upkeep ------------------------------------------------------------
 
     def recover(self) -> Recovered:
-        """Settles every attempt in doubt by a fresh look at its host."""
+        """Settles every attempt in doubt by a fresh look at its host, and removes what failed ones left there."""
         from knobledger.report.upkeep import Recovered
 
         if self.planning_only:
@@ -260,8 +260,23 @@ class Workspace(Opening):
                 settled.append((started.plan, started.target, outcome))
             except KnobError as error:
                 unsettled.append((started.plan, started.target, error.message, error.exit_code))
+        self._sweep()
         self.desk.ledger.tidy()
         return Recovered(tuple(settled), tuple(unsettled))
+
+    def _sweep(self) -> None:
+        """Files that a failed attempt could not take away: the disk was read-only, or its shell was killed."""
+        newest = {one.started.target: one for one in self.state.attempts.values()}
+        for name in (name for name, one in newest.items() if one.untidy):
+            try:
+                target = self.config.target(name)
+                removed = self.host(target.host).tidy(target.path, target.backup_dir)
+            except KnobError as error:
+                self.notes.append(f"can't look for what failed attempts left: {error.message}")
+            else:
+                self.notes += [
+                    f"removed {path!r} on {target.host!r}, left by a failed attempt" for path in removed
+                ]
 
     def verify(self) -> Verified:
         """Whether the ledger on disk, its snapshots and its git history are what was written."""

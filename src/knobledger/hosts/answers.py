@@ -172,6 +172,7 @@ def failure(reply: Reply, asked: Asked, transaction: Transaction | None) -> Knob
     facts: dict[str, Any] = {"host": asked.host, "path": asked.path}
     if steps:
         facts["steps"] = [step.model_dump() for step in steps]
+    left = next((f"; {step.detail}, `knob recover` removes it" for step in steps if step.step == "clean"), "")
     match kind:
         case "refused":
             return Refused(f"{asked}: {message}", **facts)
@@ -191,15 +192,17 @@ def failure(reply: Reply, asked: Asked, transaction: Transaction | None) -> Knob
         case "busy":
             return _busy(reply, asked, facts)
         case "notwritten":
-            hint = _complaint(reply, asked) or "the file is as before; mend the reason and apply again"
+            hint = _complaint(reply, asked) or f"the file is as before; mend the reason and apply again{left}"
             return NotWritten(f"{asked} was not written: {message}", hint=hint, **facts)
         case "rolledback":
-            hint = f"the file is as before; the backup stays at {reply.text('backup')}"
+            hint = f"the file is as before; the backup stays at {reply.text('backup')}{left}"
             return RolledBack(
                 f"{asked}: {message}; the backup was put back, and that is proven", hint=hint, **facts
             )
         case "unknown" if transaction is not None:
-            return unknown(reply, asked, transaction, message)
+            error = unknown(reply, asked, transaction, message)
+            error.values["objection"] = message
+            return error
         case _:
             return Bug(f"{asked}: the transaction ended with {kind!r} {message!r}", **facts)
 
@@ -275,7 +278,7 @@ def incomplete(
     if transaction is None:
         return Unreachable(f"{asked}: {reason} before the answer came", hint="nothing was changed; try again")
     if done.status is not None and not reply.has("swapping"):
-        hint = "the file is as before; a leftover `.knobledger.stage.*` beside it goes with the next change"
+        hint = "the file is as before; `knob recover` removes what it left beside it"
         return NotWritten(f"{asked} was not written: the transaction was killed before the swap", hint=hint)
     if done.status is not None:
         reason = "the transaction was killed after the swap began"
