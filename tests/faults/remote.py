@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from faults.paused import AT, GO, PASSED
-from faults.site import FILLER, FOLDER, SCRIPT, UID, Ended, Site, ended, violations
+from faults.site import FILLER, FOLDER, SCRIPT, SHORT_LIMITS, UID, Ended, Site, ended, violations
 from lab import LabHost
 
 Client = subprocess.Popen[bytes]
@@ -146,6 +146,8 @@ def strike(site: Site, point: Point, fault: Fault) -> list[str]:
     host = site.host
     site.put_back()
     root = site.workspace("cell")
+    if fault.lasts_s:
+        site.limits(root, SHORT_LIMITS)
     client = site.apply(root, "faults.paused", point.line)
     at = host.at(AT)
     while not at.exists():

@@ -117,9 +117,6 @@ def main() -> int:
     )
     text = section(host, here, kills, facts)
     print(text)
-    for one in (*host, *here):
-        for violation in one.violations:
-            print(f"{one.cell.column}, {one.cell.row}, {one.cell.where}: {violation}", file=sys.stderr)
     for kill in kills:
         print(*kill.violations, sep="\n", file=sys.stderr)
     if asked.write:
@@ -134,6 +131,8 @@ def _several(rows: list[list[Cell]], what: str) -> list[Outcome]:
         nonlocal done, wrong
         done += 1
         wrong += bool(one.violations)
+        for violation in one.violations:
+            print(f"{one.cell.column}, {one.cell.row}, {one.cell.where}: {violation}", file=sys.stderr)
         print(f"{what}: {done} of {total}, {wrong} wrong", file=sys.stderr, flush=True)
 
     return matrix.side_by_side(rows, told)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,11 @@ UID = 1500
 OLD = b"#!/bin/bash\nexport CUDA_VISIBLE_DEVICES=4,5,6,7\nexport TARGET_CTAS=256\nexec sleep infinity\n"
 NEW = OLD.replace(b"=256", b"=512")
 ENV = {"KNOBLEDGER_ACTOR": "anna", "TZ": "UTC"}
+
+
+_LIMITS = {"connect_timeout": "20s", "command_timeout": "60s"}
+SHORT_LIMITS = {"connect_timeout": "2s", "command_timeout": "4s"}
+"""for a host that is silent, so that it is given up soon"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +112,7 @@ class Site:
     def _make_plan(self) -> None:
         found(self.template)
         service = f'[hosts.{self.host.name}.services.decode]\nscript = "{SCRIPT}"\n'
-        more = {
-            "transport": self.transport,
-            "user": self.user,
-            "connect_timeout": "2s",
-            "command_timeout": "4s",
-        }
+        more = {"transport": self.transport, "user": self.user, **_LIMITS}
         (self.template / "hosts.toml").write_text(self.host.toml(service, **more))
         with self.open(self.template) as workspace:
             report = workspace.set([self.target], [Request("TARGET_CTAS", "512")], Options())
@@ -142,6 +143,14 @@ class Site:
         shutil.rmtree(root, ignore_errors=True)
         shutil.copytree(self.template, root, symlinks=True)
         return root
+
+    def limits(self, root: Path, limits: dict[str, str]) -> None:
+        """Other time-outs in its hosts.toml."""
+        path = root / "hosts.toml"
+        text = path.read_text()
+        for key, value in limits.items():
+            text = re.sub(rf'{key} = "\w+"', f'{key} = "{value}"', text)
+        path.write_text(text)
 
     def apply(
         self, root: Path | str, *launcher: str, before: tuple[str, ...] = ()
@@ -188,6 +197,7 @@ def violations(site: Site, root: Path, end: Ended) -> list[str]:
     if site.attributes() != site.look:
         wrong.append(f"attributes {site.attributes()} are not {site.look}")
     wrong += _said(end, live)
+    site.limits(root, _LIMITS)
     with site.open(root) as workspace:
         recovered = workspace.recover()
     if recovered.exit_code != 0:
