@@ -29,7 +29,7 @@ ONE = TWO[: TWO.index("[hosts.b]")]
 def called(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[MemoryHost]]:
     hosts: list[MemoryHost] = []
 
-    def connect(config: HostConfig, *, root: Path) -> MemoryHost:
+    def connect(config: HostConfig, *, root: Path, tell: object) -> MemoryHost:
         hosts.append(MemoryHost(config.name))
         return hosts[-1]
 

@@ -7,6 +7,7 @@ a connection that is closed unused; whatever fails here fails again, with its me
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +49,7 @@ def begin(argv: Sequence[str], env: Mapping[str, str]) -> None:
         else:
             names = [config.target(words[1]).host] if len(words) > 1 else []
         for name in names:
-            _begun[root, name] = connect_host(config.hosts[name], root=root)
+            _begun[root, name] = connect_host(config.hosts[name], root=root, tell=_tell)
     except KnobError:
         return
 
@@ -57,7 +58,11 @@ def connect(config: HostConfig, root: Path) -> Host:
     """The connection that was begun ahead, else a new one."""
     from knobledger.hosts.connect import connect as connect_host
 
-    return _begun.pop((root, config.name), None) or connect_host(config, root=root)
+    return _begun.pop((root, config.name), None) or connect_host(config, root=root, tell=_tell)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def drop() -> None:

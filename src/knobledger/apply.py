@@ -308,8 +308,8 @@ def _after_loss(
         case "applied" if "objection" in lost.values:
             # The bytes are the planned ones, but their proof failed: that is no success.
             raise StateUnknown(
-                f"{lost.message}; a fresh look shows that {target.name} holds the new content",
-                hint=f"`knob recover` has nothing to settle; `knob revert {short(plan.id)}` takes it back; {lost.hint}",
+                f"{target.name}: {lost.values['objection']}; a fresh look shows that the new content is in the file",
+                hint=f"`knob revert {short(plan.id)}` takes it back; by hand on the host: the commands above",
                 change=plan.id,
                 commands=lost.values.get("commands", ()),
             ) from lost

@@ -172,8 +172,10 @@ def strike(site: Site, point: Point, fault: Fault) -> list[str]:
 
 def _also(point: Point, fault: Fault, end: Ended) -> list[str]:
     """What this fault in particular must come to."""
-    if fault.name in ("disk full", "read-only", "no permission", "immutable") and end.code not in (0, 21):
-        return [f"exit code {end.code} for a host that can be reached: {end.message!r}"]
-    if fault.name in ("shell killed", "connection cut") and end.code not in (0, 21):
-        return [f"exit code {end.code}, though a second look was possible: {end.message!r}"]
-    return []
+    told = {0, 21}
+    if point.step == "rollback" and fault.name in ("disk full", "read-only", "no permission", "immutable"):
+        # The proof of the new content failed, and now the old can't be put back.
+        told.add(22)
+    if fault.name in ("client killed", "silence", "silence, mended", "reboot") or end.code in told:
+        return []
+    return [f"exit code {end.code} for a host that can be reached: {end.message!r}"]

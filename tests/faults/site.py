@@ -233,8 +233,8 @@ def _said(end: Ended, live: bytes) -> list[str]:
         wrong.append(f"exit code {end.code} ({end.message!r}) is not true of the file")
     if end.code > 0 and not end.message:
         wrong.append(f"exit code {end.code} without a message")
-    if end.code == 22 and "knob recover" not in end.message:
-        wrong.append(f"exit code 22 does not name `knob recover`: {end.message!r}")
+    if end.code == 22 and not re.search("`knob (recover|revert) ?", end.message):
+        wrong.append(f"exit code 22 does not say what to type: {end.message!r}")
     if live == NEW and any(word in end.message for word in ("is as before", "nothing was written")):
         wrong.append(f"the message is not true: {end.message!r}")
     if end.code == 0:

@@ -266,10 +266,13 @@ def incomplete(
     reply: Reply, done: Exit, asked: Asked, transaction: Transaction | None, limit_s: float
 ) -> KnobError:
     """The error for a reply without its end: the script never ran, was killed, or its answer was lost."""
-    said = decode(done.stderr).strip() or decode(done.stdout).strip()
     if not reply.begun and done.status is not None:
         # Whatever the login shell did, it did not run our line.
-        last = said.splitlines()[-1][:200] if said else "it said nothing"
+        ends = [
+            stream.splitlines()[-1:]
+            for stream in (decode(done.stderr).rstrip(), decode(done.stdout).rstrip())
+        ]
+        last = "; ".join(line.strip()[:200] for end in ends for line in end) or "it said nothing"
         hint = f"`ssh {asked.host} /bin/sh -c true` must work; with sudo = true, `sudo -n true` too"
         return Unreachable(f"{asked.host!r} ran no command (exit status {done.status}): {last}", hint=hint)
     reason = (

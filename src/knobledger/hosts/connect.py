@@ -7,14 +7,22 @@ from typing import assert_never
 
 from knobledger.hosts.config import HostConfig
 from knobledger.hosts.host import Host
+from knobledger.hosts.scripted import ScriptedHost
+from knobledger.hosts.waiting import Tell
 
 
-def connect(config: HostConfig, *, root: Path) -> Host:
+def connect(config: HostConfig, *, root: Path, tell: Tell | None = None) -> Host:
     """A host by its transport; relative paths are relative to `root`, the workspace.
 
     Returns at once: connecting goes on in the background, the first use waits for it, and raises what went
-    wrong with it.
+    wrong with it. `tell` hears what is waited for, once that takes longer than a second.
     """
+    host = _host(config, root)
+    host.tell = tell
+    return host
+
+
+def _host(config: HostConfig, root: Path) -> ScriptedHost:
     match config.transport:
         case "fabric":
             from knobledger.hosts.fabric import FabricHost
