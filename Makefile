@@ -9,10 +9,11 @@ DEMO ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 LAB_ARGS ?=
+FAULTS_ARGS ?= --write
 CODE := src tests docs bench
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab fuzz check format picture docs bench lock venv clean
+.PHONY: help demo test lab faults fuzz check format picture docs bench lock venv clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +28,10 @@ test: $(VENV)/.dev ## Run all tests; installs what they need (PYTEST_ARGS="-k un
 lab: $(VENV)/.dev ## A shell with two real hosts in namespaces and a workspace (root; docs/lab.md)
 	@.ci/tools
 	@PYTHONPATH=tests $(BIN)/python -m lab.shell $(LAB_ARGS)
+
+faults: $(VENV)/.dev ## Every fault at every step of a change, and 200 kills; writes docs/reliability.md (root)
+	@.ci/tools
+	@PYTHONPATH=tests $(BIN)/python -m faults.run $(FAULTS_ARGS)
 
 fuzz: $(VENV)/.dev ## Run the property tests alone, with random and many examples
 	@HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -m hypothesis --timeout 0 $(PYTEST_ARGS)

@@ -7,6 +7,7 @@ a connection that is closed unused; whatever fails here fails again, with its me
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -69,7 +70,11 @@ def connect(config: HostConfig, root: Path) -> Host:
     if way is not None and guessed != config:
         way.stop()
         way = None
-    return connect_host(config, root=root, begun=way)
+    return connect_host(config, root=root, begun=way, tell=_tell)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def drop() -> None:

@@ -360,6 +360,14 @@ def _after_loss(
                 hint="make a new plan and try again",
                 change=plan.id,
             ) from lost
+        case "applied" if "objection" in lost.values:
+            # The bytes are the planned ones, but their proof failed: that is no success.
+            raise StateUnknown(
+                f"{target.name}: {lost.values['objection']}; a fresh look shows that the new content is in the file",
+                hint=f"`knob revert {short(plan.id)}` takes it back; by hand on the host: the commands above",
+                change=plan.id,
+                commands=lost.values.get("commands", ()),
+            ) from lost
         case "applied":
             return settled
         case "overwritten":

@@ -53,6 +53,19 @@ class Attempt:
         )
 
     @property
+    def untidy(self) -> bool:
+        """It may have left files on the host: it failed in the middle, or said that it could not remove them."""
+        match self.outcome:
+            case Applied(receipt=receipt):
+                return not all(step.ok for step in receipt.steps)
+            case Failed(error=error):
+                return error == "not_written"
+            case RolledBack() | Settled():
+                return True
+            case None:
+                return False
+
+    @property
     def succeeded(self) -> bool:
         """The file was seen with the result."""
         return isinstance(self.outcome, Applied) or (

@@ -111,10 +111,19 @@ def _text(line: bytes) -> bytes:
 
 
 def _ops(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[tuple[int, int, int, int]]:
-    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    # What is the same at both ends is left out: many equal lines make the matcher's time grow with their square.
+    head, tail = _same_ends(old, new)
+    matcher = SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False)
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         if tag != "equal":
-            yield i1, i2, j1, j2
+            yield i1 + head, i2 + head, j1 + head, j2 + head
+
+
+def _same_ends(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[int, int]:
+    """How many lines are the same at the beginning and, of the others, at the end."""
+    most = min(len(old), len(new))
+    head = next((n for n in range(most) if old[n] != new[n]), most)
+    return head, next((n for n in range(most - head) if old[-1 - n] != new[-1 - n]), most - head)
 
 
 def _singly(ops: Iterable[tuple[int, int, int, int]]) -> Iterator[tuple[int, int, int, int]]:
@@ -128,6 +137,8 @@ def _singly(ops: Iterable[tuple[int, int, int, int]]) -> Iterator[tuple[int, int
 
 
 def _merge(base: list[bytes], ours: list[bytes], theirs: list[bytes]) -> tuple[bytes, list[Side]]:
+    if base == ours:
+        return b"".join(theirs), []
     out: list[bytes] = []
     sides: list[Side] = []
     for region in Merge3(base, ours, theirs).merge_regions():

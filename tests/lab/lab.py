@@ -178,6 +178,24 @@ class LabHost:
         """A path of the host for `mount`."""
         return str(self.folder / "disk/root") + path
 
+    def beside(self) -> tuple[str, ...]:
+        """Before a command of this machine: it then sees the host's disk at the paths of `inner`."""
+        return ("nsenter", f"--mount=/proc/{self._keeper.pid}/ns/mnt", "--wd=/", "--")
+
+    def ssh(self, *options: str) -> tuple[str, ...]:
+        """An `ssh` to it that reads no configuration: the words before the command."""
+        known = ("-o", "BatchMode=yes", "-o", f"UserKnownHostsFile={self.known_hosts}")
+        return (
+            "ssh",
+            "-F",
+            "/dev/null",
+            *known,
+            "-i",
+            str(self.identity_file),
+            *options,
+            f"{self.user}@{self.address}",
+        )
+
     def run(
         self, *argv: str, stdin: bytes = b"", timeout_s: float = 60, check: bool = True
     ) -> subprocess.CompletedProcess[bytes]:

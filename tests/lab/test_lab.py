@@ -21,9 +21,8 @@ _TESTS = Path(__file__).parents[1]
 
 
 def ssh(host: LabHost, command: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
-    options = ("-F", "/dev/null", "-o", "BatchMode=yes", "-o", f"UserKnownHostsFile={host.known_hosts}")
     return subprocess.run(
-        ["ssh", *options, "-i", str(host.identity_file), f"{host.user}@{host.address}", command],
+        [*host.ssh(), command],
         check=False,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -99,16 +98,7 @@ def test_a_small_disk_is_full_soon(plain_host: LabHost) -> None:
 @pytest.mark.tool("ssh")
 def test_connections_can_be_cut(plain_host: LabHost) -> None:
     with subprocess.Popen(
-        [
-            "ssh",
-            "-F",
-            "/dev/null",
-            "-o",
-            "BatchMode=yes",
-            "-o",
-            f"UserKnownHostsFile={plain_host.known_hosts}",
-        ]
-        + ["-i", str(plain_host.identity_file), f"root@{plain_host.address}", "echo in; sleep 600"],
+        [*plain_host.ssh(), "echo in; sleep 600"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as client:

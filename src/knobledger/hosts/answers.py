@@ -172,6 +172,7 @@ def failure(reply: Reply, asked: Asked, transaction: Transaction | None) -> Knob
     facts: dict[str, Any] = {"host": asked.host, "path": asked.path}
     if steps:
         facts["steps"] = [step.model_dump() for step in steps]
+    left = next((f"; {step.detail}, `knob recover` removes it" for step in steps if step.step == "clean"), "")
     match kind:
         case "refused":
             return Refused(f"{asked}: {message}", **facts)
@@ -198,15 +199,17 @@ def failure(reply: Reply, asked: Asked, transaction: Transaction | None) -> Knob
         case "busy":
             return _busy(reply, asked, facts)
         case "notwritten":
-            hint = _complaint(reply, asked) or "the file is as before; mend the reason and apply again"
+            hint = _complaint(reply, asked) or f"the file is as before; mend the reason and apply again{left}"
             return NotWritten(f"{asked} was not written: {message}", hint=hint, **facts)
         case "rolledback":
-            hint = f"the file is as before; the backup stays at {reply.text('backup')}"
+            hint = f"the file is as before; the backup stays at {reply.text('backup')}{left}"
             return RolledBack(
                 f"{asked}: {message}; the backup was put back, and that is proven", hint=hint, **facts
             )
         case "unknown" if transaction is not None:
-            return unknown(reply, asked, transaction, message)
+            error = unknown(reply, asked, transaction, message)
+            error.values["objection"] = message
+            return error
         case _:
             return Bug(f"{asked}: the transaction ended with {kind!r} {message!r}", **facts)
 
@@ -270,10 +273,13 @@ def incomplete(
     reply: Reply, done: Exit, asked: Asked, transaction: Transaction | None, limit_s: float
 ) -> KnobError:
     """The error for a reply without its end: the script never ran, was killed, or its answer was lost."""
-    said = decode(done.stderr).strip() or decode(done.stdout).strip()
     if not reply.begun and done.status is not None:
         # Whatever the login shell did, it did not run our line.
-        last = said.splitlines()[-1][:200] if said else "it said nothing"
+        ends = [
+            stream.splitlines()[-1:]
+            for stream in (decode(done.stderr).rstrip(), decode(done.stdout).rstrip())
+        ]
+        last = "; ".join(line.strip()[:200] for end in ends for line in end) or "it said nothing"
         hint = f"`ssh {asked.host} /bin/sh -c true` must work; with sudo = true, `sudo -n true` too"
         return Unreachable(f"{asked.host!r} ran no command (exit status {done.status}): {last}", hint=hint)
     reason = (
@@ -282,7 +288,7 @@ def incomplete(
     if transaction is None:
         return Unreachable(f"{asked}: {reason} before the answer came", hint="nothing was changed; try again")
     if done.status is not None and not reply.has("swapping"):
-        hint = "the file is as before; a leftover `.knobledger.stage.*` beside it goes with the next change"
+        hint = "the file is as before; `knob recover` removes what it left beside it"
         return NotWritten(f"{asked} was not written: the transaction was killed before the swap", hint=hint)
     if done.status is not None:
         reason = "the transaction was killed after the swap began"

@@ -10,6 +10,8 @@ from knobledger.hosts.way import Way
 
 if TYPE_CHECKING:
     from knobledger.hosts.host import Host
+    from knobledger.hosts.scripted import ScriptedHost
+    from knobledger.hosts.waiting import Tell
 
 
 def begin(config: HostConfig, *, root: Path) -> Way | None:
@@ -32,12 +34,19 @@ def begin(config: HostConfig, *, root: Path) -> Way | None:
             assert_never(config.transport)
 
 
-def connect(config: HostConfig, *, root: Path, begun: Way | None = None) -> Host:
+def connect(config: HostConfig, *, root: Path, begun: Way | None = None, tell: Tell | None = None) -> Host:
     """A host by its transport; relative paths are relative to `root`, the workspace.
 
     Returns at once: connecting goes on in the background, the first use waits for it, and raises what went
-    wrong with it. `begun` is what `begin` has begun for the same configuration.
+    wrong with it. `begun` is what `begin` has begun for the same configuration. `tell` hears what is waited for,
+    once that takes longer than a second.
     """
+    host = _host(config, root, begun)
+    host.tell = tell
+    return host
+
+
+def _host(config: HostConfig, root: Path, begun: Way | None) -> ScriptedHost:
     match config.transport:
         case "fabric":
             from knobledger.hosts.fabric import FabricHost

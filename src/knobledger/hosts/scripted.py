@@ -9,8 +9,17 @@ from abc import ABC, abstractmethod
 from knobledger.errors import Refused, StateUnknown
 from knobledger.hosts import answers, wire
 from knobledger.hosts.host import BackupFile, Completed, RemoteFile, Transaction
+from knobledger.hosts.waiting import Tell, waiting
 from knobledger.names import HostPath
 from knobledger.receipt import Receipt
+
+_DOING = {
+    "read": "reading",
+    "replace": "changing",
+    "list": "looking for the backups of",
+    "tidy": "tidying up beside",
+    "prune": "removing backups of",
+}
 
 
 class ScriptedHost(ABC):
@@ -23,6 +32,8 @@ class ScriptedHost(ABC):
     """appended to PATH on the host"""
     wait_s: float = 2.0
     """how long a held lock is waited for"""
+    tell: Tell | None = None
+    """hears what is waited for, once it takes longer than a second"""
 
     @abstractmethod
     def _exec(self, request: wire.Request, timeout_s: float) -> wire.Exit:
@@ -99,7 +110,8 @@ class ScriptedHost(ABC):
     def run(self, argv: tuple[str, ...], *, timeout_s: float, stdin: bytes = b"") -> Completed:
         """See `Host.run`."""
         request = wire.command(argv, stdin, sudo=self.sudo)
-        done = self._exec(request, timeout_s)
+        with waiting(self.tell, self.name, f"running {argv[0]!r}", timeout_s):
+            done = self._exec(request, timeout_s)
         reply = wire.parse(done.stdout, request.nonce)
         shown = " ".join(argv[:2])
         if reply.complete:
@@ -142,7 +154,8 @@ class ScriptedHost(ABC):
         content = b"" if transaction is None else transaction.content
         request = wire.request(header, words, content, sudo=self.sudo)
         begun = time.time()
-        done = self._exec(request, self.command_timeout_s)
+        with waiting(self.tell, self.name, f"{_DOING[mode]} {asked.path!r}", self.command_timeout_s):
+            done = self._exec(request, self.command_timeout_s)
         reply = wire.parse(done.stdout, request.nonce)
         if not reply.complete:
             raise answers.incomplete(reply, done, asked, transaction, self.command_timeout_s)

@@ -22,27 +22,30 @@ PATH=${PATH:-/usr/bin:/bin}$search
 export PATH
 nl='
 '
-stage='' scratch='' lockfile='' heldby='' stat_tool='' selinux='' bmade='' unneeded=''
+stage='' bstage='' scratch='' lockfile='' heldby='' stat_tool='' selinux='' bmade='' unneeded=''
 [ -e /sys/fs/selinux/enforce ] && selinux=yes
 
 have() { command -v "$1" >/dev/null 2>&1; }
 frame() { printf '%s %s %s\n%s\n' "$nonce" "$1" "${#2}" "$2"; }
 step() { frame step "$1 $2 ${3-}"; }
 
+# Sets left to something that could not be removed, such as on a disk that is read-only by now.
 clean() {
-    [ -n "$stage" ] && rm -f -- "$stage"
-    [ -n "$scratch" ] && rm -rf -- "$scratch"
-    [ -n "$heldby" ] && rm -f -- "$heldby"
+    left=''
     # Nothing was changed: neither a backup of it, nor an empty directory for backups, should stay.
-    [ -n "$unneeded" ] && rm -f -- "$unneeded"
+    for file in "$stage" "$bstage" "$heldby" "$unneeded"; do
+        [ -z "$file" ] || rm -f -- "$file" 2>/dev/null || left=$file
+    done
+    [ -n "$scratch" ] && rm -rf -- "$scratch"
     [ -n "$bmade" ] && rmdir -- "$bdir" 2>/dev/null
     [ -n "$lockfile" ] && rm -f -- "$lockfile"
-    stage='' scratch='' heldby='' lockfile='' unneeded='' bmade=''
+    stage='' bstage='' scratch='' heldby='' lockfile='' unneeded='' bmade=''
 }
 
 # finish KIND MESSAGE: the last frame, and the end of the script.
 finish() {
     clean
+    [ -z "$left" ] || step clean no "left behind: $left"
     frame end "$1 ${2-}"
     exit 0
 }
@@ -291,13 +294,13 @@ sign_lock() {
     { printf '%s %s %s\n%s\n' $$ "$me" "${now%%.*}" "$holder" >"$heldby"; } 2>/dev/null || heldby=''
 }
 
-# What transactions that died have left beside the target. Under the lock.
+# What transactions that died have left beside the target and among its backups. Under the lock.
 sweep() {
-    for left in "$folder"/.knobledger.stage.*; do
-        pid=${left#"$folder"/.knobledger.stage.}
+    for stray in "$folder"/.knobledger.stage.* "$bdir"/.stage.*; do
+        pid=${stray##*.stage.}
         pid_start=${pid#*.} pid=${pid%%.*} pid_start=${pid_start%%.*}
-        if [ -f "$left" ] && ! alive "$pid" "$pid_start"; then
-            rm -f -- "$left" && frame swept "$left"
+        if [ -f "$stray" ] && ! alive "$pid" "$pid_start"; then
+            rm -f -- "$stray" && frame swept "$stray"
         fi
     done
 }
@@ -393,7 +396,13 @@ make_backup_dir() {
     bmade=yes
 }
 
-# Sets backup to a name that nobody has: NAME.bak, NAME.2.bak, ...
+# claim FILE NAME: gives FILE the name, if nobody has it. The second way is for disks without hard links.
+claim() {
+    [ ! -e "$2" ] || return 1
+    ln -- "$1" "$2" 2>/dev/null || { new_file "$2" && mv -f -- "$1" "$2"; }
+}
+
+# Sets backup to a name that nobody had: NAME.bak, NAME.2.bak, ... It gets its name when it is whole and proven.
 backup_file() {
     case $bmade${bdir##*/} in
     .knobledger)
@@ -401,23 +410,27 @@ backup_file() {
             fail backup notwritten "the backup directory $bdir belongs to somebody else and is open to others (mode $mode)"
         ;;
     esac
+    bstage=$bdir/.stage.$$.$me.$nonce
+    why=$( (set -C && : >"$bstage") 2>&1) || fail backup notwritten "can't create a file in $bdir: ${why##*: }"
+    copy_whole "$target" "$bstage" || fail backup notwritten "can't copy into $bdir: ${why##*: }"
+    digest "$bstage"
+    [ "$sum" = "$base" ] || fail backup notwritten "the copy does not have the digest of the original"
+    if ! same "$bstage" || [ "$mtime" != "$b_mtime" ]; then
+        fail backup notwritten "the copy can't have the attributes of the original${differs:+ ($differs)}"
+    fi
     case $bname in
     *.bak) stem=${bname%.bak} tail=.bak ;;
     *) stem=$bname tail='' ;;
     esac
     backup=$bdir/$bname number=1
-    until new_file "$backup"; do
+    until claim "$bstage" "$backup"; do
         [ -e "$backup" ] || [ -L "$backup" ] || fail backup notwritten "can't create a file in $bdir"
         number=$((number + 1))
         backup=$bdir/$stem.$number$tail
     done
     unneeded=$backup
-    copy_whole "$target" "$backup" || fail backup notwritten "can't copy to $backup: $why"
-    digest "$backup"
-    [ "$sum" = "$base" ] || fail backup notwritten "the copy does not have the digest of the original"
-    if ! same "$backup" || [ "$mtime" != "$b_mtime" ]; then
-        fail backup notwritten "the copy can't have the attributes of the original${differs:+ ($differs)}"
-    fi
+    rm -f -- "$bstage"
+    bstage=''
     frame backup "$backup"
     step backup ok
 }
@@ -642,8 +655,8 @@ tidy() {
     place_backup_dir
     lock
     sweep
-    for left in "$bdir/.holder" "$bdir"/.verify.*; do
-        [ -e "$left" ] && rm -rf -- "$left" && frame swept "$left"
+    for stray in "$bdir/.holder" "$bdir"/.verify.*; do
+        [ -e "$stray" ] && rm -rf -- "$stray" && frame swept "$stray"
     done
     finish ok
 }

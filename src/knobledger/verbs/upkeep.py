@@ -26,7 +26,7 @@ class Upkeep(Recovering):
     """Settling, verifying, indexing."""
 
     def recover(self, restarts: Settling = "look") -> Recovered:
-        """Settles every attempt in doubt by a fresh look at its host.
+        """Settles every attempt in doubt by a fresh look at its host, and removes what failed ones left there.
 
         Of restarts that were left in the middle it says what is up and what is down; `finish` and `roll back` settle them.
         """
@@ -46,8 +46,23 @@ class Upkeep(Recovering):
                 unsettled.append((started.plan, started.target, error.message, error.exit_code))
         for pending in self.state.pending():
             self._settle_armed(pending, settled, unsettled)
+        self._sweep()
         self.desk.ledger.tidy()
         return Recovered(tuple(settled), tuple(unsettled), self.recover_restarts(restarts))
+
+    def _sweep(self) -> None:
+        """Files that a failed attempt could not take away: the disk was read-only, or its shell was killed."""
+        newest = {one.started.target: one for one in self.state.attempts.values()}
+        for name in (name for name, one in newest.items() if one.untidy):
+            try:
+                target = self.config.target(name)
+                removed = self.host(target.host).tidy(target.path, target.backup_dir)
+            except KnobError as error:
+                self.notes.append(f"can't look for what failed attempts left: {error.message}")
+            else:
+                self.notes += [
+                    f"removed {path!r} on {target.host!r}, left by a failed attempt" for path in removed
+                ]
 
     def _settle_armed(
         self,

@@ -1,0 +1,117 @@
+"""The cells of the matrix, run one after the other or several at once, and the table of what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from faults import here, remote
+from faults.site import USER, Site
+from lab import LabHost
+
+PLACES = {
+    "probe": "probe",
+    "resolve": "resolve",
+    "lock": "receive, lock",
+    "compare": "compare",
+    "backup": "backup",
+    "stage": "stage",
+    "swap": "swap",
+    "verify": "verify",
+    "answer": "answer",
+    "rollback": "roll back",
+}
+"""rows of the host's table, in the order of the transaction"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One fault at one point, and how to bring it about."""
+
+    row: str
+    column: str
+    where: str
+    run: Callable[[], list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A cell that was run."""
+
+    cell: Cell
+    violations: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sites:
+    """One lab host over one transport: as root, and as somebody who may be denied something."""
+
+    root: Site
+    other: Site
+
+    @classmethod
+    def on(cls, host: LabHost, folder: Path, transport: str) -> Sites:
+        """With workspaces in a folder."""
+        return cls(*(Site(host, folder / user, transport, user) for user in ("root", USER)))
+
+
+def on_the_host(sites: Sites) -> list[Cell]:
+    """Every point of the transaction with every fault of `remote`."""
+    return [
+        Cell(PLACES[point.step], fault.name, f"line {point.line}", _remote(sites, point, fault))
+        for point in remote.points(sites.root)
+        for fault in remote.FAULTS
+    ]
+
+
+def _remote(sites: Sites, point: remote.Point, fault: remote.Fault) -> Callable[[], list[str]]:
+    site = sites.root if fault.user == "root" else sites.other
+    return lambda: remote.strike(site, point, fault)
+
+
+def at_the_operators(sites: Sites) -> list[Cell]:
+    """Every write into the workspace with every fault of `here`."""
+    return [
+        Cell(kind, fault, f"write {number}", _here(sites, number, fault))
+        for number, kind in enumerate(here.writes(sites.root))
+        for fault in here.FAULTS
+    ]
+
+
+def _here(sites: Sites, number: int, fault: str) -> Callable[[], list[str]]:
+    return lambda: here.strike(sites.root, number, fault)
+
+
+def run(cells: Iterable[Cell], told: Callable[[Outcome], None]) -> list[Outcome]:
+    """One after the other; `told` hears of each."""
+    outcomes = []
+    for cell in cells:
+        try:
+            violations = tuple(cell.run())
+        except Exception as error:
+            violations = (f"{type(error).__name__}: {error}",)
+        outcomes.append(Outcome(cell, violations))
+        told(outcomes[-1])
+    return outcomes
+
+
+def side_by_side(rows: Sequence[Iterable[Cell]], told: Callable[[Outcome], None]) -> list[Outcome]:
+    """Each of these in a thread of its own; they must not share a host."""
+    with ThreadPoolExecutor(len(rows)) as pool:
+        return [one for done in pool.map(lambda cells: run(cells, told), rows) for one in done]
+
+
+def table(outcomes: Sequence[Outcome], what: str) -> str:
+    """In Markdown: how often each fault struck at each step, and in how many of these something was wrong."""
+    columns = list(dict.fromkeys(one.cell.column for one in outcomes))
+    lines = [f"| {what} | {' | '.join(columns)} |", f"|---{'|---' * len(columns)}|"]
+    for row in dict.fromkeys(one.cell.row for one in outcomes):
+        cells = [row]
+        for column in columns:
+            here_ = [one for one in outcomes if (one.cell.row, one.cell.column) == (row, column)]
+            bad = sum(bool(one.violations) for one in here_)
+            cells.append(f"{len(here_)}, **{bad} wrong**" if bad else str(len(here_)))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
