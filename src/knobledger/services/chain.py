@@ -59,6 +59,8 @@ class ChainResult:
     services: tuple[ServiceRestarted, ...]
     """in the order in which they were dealt with; those that never were are left out"""
     ended: RestartEnded
+    touched: bool
+    """a stop was ordered; else every process is the one that was there before"""
 
     @property
     def failed(self) -> ServiceRestarted | None:
@@ -118,6 +120,7 @@ class _Chain:
     stops: dict[str, tuple[float, float]] = field(default_factory=dict)
     """per service: when its stop was ordered (monotonic seconds), and how long it took"""
     steps: dict[str, list[str]] = field(default_factory=dict)
+    touched: bool = False
 
     def run(self) -> ChainResult:
         try:
@@ -154,6 +157,7 @@ class _Chain:
         return ""
 
     def _stop_all(self) -> str:
+        self.touched = True
         for service in reversed(self.services):
             name = service.full_name
             begun = time.monotonic()
@@ -250,7 +254,7 @@ class _Chain:
             outage_s=round(time.monotonic() - first, 3) if first is not None and outcome == "done" else None,
         )
         self.hands.write(event)
-        return ChainResult(self.id, tuple(self.outcomes), event)
+        return ChainResult(self.id, tuple(self.outcomes), event, self.touched)
 
     def _middle(self) -> str:
         """Where the chain is, for messages."""

@@ -16,6 +16,8 @@ from knobledger.plan import RestartScope
 if TYPE_CHECKING:
     from knobledger.events.serving import Cause
     from knobledger.folds.serving import Chain
+    from knobledger.hosts.config import Target
+    from knobledger.hosts.host import Host
     from knobledger.report.serving import RestartPreview, RestartReport
     from knobledger.services.chain import ChainResult, Hands
     from knobledger.state import Plan
@@ -146,11 +148,12 @@ class Serving(Opening):
         if not plan.planned.roll_back_on_failure:
             error.hint = f"`knob revert {short(plan.id)} --restart {scope}` takes it back; {error.hint}"
             raise error
-        stopped = any(one.outcome != "not stopped" for one in result.services) or len(result.services) > 1
-        back = self.roll_back(plan, services if stopped else (), error.message)
+        back = self.roll_back(plan, services if result.touched else (), error.message)
+        as_before = (
+            "all services are" if result.touched else "no service was touched, and the file is proven to be"
+        )
         raise RolledBack(
-            f"{error.message}; it was rolled back, and {'all services are' if stopped else 'the file is proven to be'} "
-            "as before",
+            f"{error.message}; it was rolled back: {as_before} as before",
             hint=f"`knob show {short(plan.id)}`; the roll back is change {short(back)}",
             **{**error.values, "rolled_back_by": back},
         )
@@ -184,11 +187,20 @@ class Serving(Opening):
             self.progress.took(target.name, "rolling the file back")
             again = partial(self.host, target.host, fresh=True)
             attempt(self.desk, undo, target, self.host(target.host), again)
-        if services:
+        if not services:
+            self._reload_units(targets)
+        else:
             result = self._chain(services, "roll back", plan.planned.restart, plan=undo.id, resumes=resumes)
             if result.ended.outcome != "done":
                 raise self._unhealthy(result, f"change {short(plan.id)} was rolled back, and still ")
         return undo.id
+
+    def _reload_units(self, targets: Sequence[tuple[Target, Host]]) -> None:
+        """systemd has read the files that were taken back; it has to forget them."""
+        from knobledger.services.control import reload
+
+        for target, host in targets:
+            reload(host, self.config.service(f"{target.host}/{target.service}"))
 
 
 def worked_on(chain: Chain) -> bool:
