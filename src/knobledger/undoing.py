@@ -70,8 +70,18 @@ def change_of_backup(state: State, name: str) -> EventId | None:
     return None
 
 
+def observation_of_copy(state: State, name: str) -> EventId | None:
+    """The edit by hand before which a copy of this name (or path) was made, as it was reconstructed; the newest."""
+    for id_, event in reversed(state.events.items()):
+        if isinstance(event, Observed) and event.kept and name in (event.kept, PurePosixPath(event.kept).name):
+            return id_
+    return None
+
+
 def backup_of(state: State, change: EventId, target: TargetName) -> HostPath | None:
     """Where the bytes from before a change lie on the host, as far as it is recorded."""
+    if isinstance(event := state.events.get(change), Observed):
+        return event.kept
     attempt = state.plans[change].attempt_on(target)
     match attempt.outcome if attempt else None:
         case Applied(receipt=receipt):
@@ -91,7 +101,7 @@ def draft_undo(
 
 
 def _undo_on(desk: Desk, verb: Verb, change: EventId, target: Target, host: Host, options: Options) -> Sketch:
-    file = desk.state.plans[change].file_of(target.name)
+    file = _file(desk.state, change, target)
     if file is None:
         raise Refused(
             f"change {short(change)} did not touch {target.name!r}", hint=f"see `knob show {short(change)}`"
@@ -130,10 +140,29 @@ def _undo_on(desk: Desk, verb: Verb, change: EventId, target: Target, host: Host
     )
 
 
+def _file(state: State, change: EventId, target: Target) -> PlannedFile | None:
+    """What a change did to a target; an edit by hand, as far as it was seen, in the same form."""
+    event = state.events[change]
+    if not isinstance(event, Observed):
+        return state.plans[change].file_of(target.name)
+    if event.target != target.name or event.previous is None:
+        return None
+    return PlannedFile(
+        target=event.target,
+        path=event.path,
+        dialect=target.dialect.value,
+        edits=event.edits,
+        base=event.previous,
+        result=event.digest,
+        diff=event.diff,
+    )
+
+
 def _before(desk: Desk, host: Host, change: EventId, file: PlannedFile) -> tuple[bytes, HostPath | None]:
     """The bytes from before the change, proven on the host where the backup is still there.
 
-    A backup that does not hash to what was recorded stops everything: better no undo than a false one.
+    A backup that does not hash to what was recorded stops everything: better no undo than a false one. A copy that
+    somebody else made is theirs to overwrite; then there is the snapshot.
     """
     path = backup_of(desk.state, change, file.target)
     if path is not None:
@@ -142,7 +171,9 @@ def _before(desk: Desk, host: Host, change: EventId, file: PlannedFile) -> tuple
         except Refused:
             path = None
         else:
-            if remote.digest != file.base:
+            if remote.digest != file.base and change not in desk.state.plans:
+                path = None
+            elif remote.digest != file.base:
                 raise NotWritten(
                     f"backup {path!r} is damaged: its digest is {short(remote.digest)}, recorded is "
                     f"{short(file.base)}; nothing was written",
@@ -151,8 +182,9 @@ def _before(desk: Desk, host: Host, change: EventId, file: PlannedFile) -> tuple
                     digest=remote.digest,
                     recorded=file.base,
                 )
-            desk.snapshots.put(remote.content)
-            return remote.content, path
+            else:
+                desk.snapshots.put(remote.content)
+                return remote.content, path
     content = desk.snapshots.get(file.base)
     if content is None:
         raise Refused(

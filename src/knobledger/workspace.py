@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from knobledger.verbs.adopting import Adopting
 from knobledger.verbs.changing import Changing
 from knobledger.verbs.confirming import Confirming
 from knobledger.verbs.looking import Looking
 from knobledger.verbs.upkeep import Upkeep
 
 
-class Workspace(Changing, Confirming, Looking, Upkeep):
+class Workspace(Adopting, Changing, Confirming, Looking, Upkeep):
     """A folder with `hosts.toml`, `ledger/` and `templates/`, and what can be done with it.
 
     Methods return report values; they print nothing and ask nothing.

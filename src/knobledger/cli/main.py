@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from knobledger.cli import change, confirm, look, upkeep
+from knobledger.cli import adopt, change, confirm, look, upkeep
 from knobledger.cli.session import session
 from knobledger.errors import Bug, Interrupted, KnobError, Usage
 
@@ -27,6 +27,7 @@ app = typer.Typer(
 change.register(app)
 confirm.register(app)
 look.register(app)
+adopt.register(app)
 upkeep.register(app)
 
 

@@ -16,6 +16,7 @@ _LOOKING = {
     ("getfacl",),
     ("getfattr",),
     ("grep",),
+    ("last",),
     ("ls",),
     ("pgrep",),
     ("ps",),
