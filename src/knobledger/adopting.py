@@ -71,7 +71,13 @@ def _past(
     remarks: list[str] = []
     at, live = _baseline(desk, target, host, remote, first_contact)
     if live is None:
-        return (), [], (f"the first recorded bytes of {target.name} are not among the snapshots: nothing was reconstructed",)
+        return (
+            (),
+            [],
+            (
+                f"the first recorded bytes of {target.name} are not among the snapshots: nothing was reconstructed",
+            ),
+        )
     copies = _copies(desk, target, host, remote, remarks) + _commits(host, remote, remarks)
     earlier = [item for item in copies if item.seen <= at]
     if len(earlier) < len(copies):
@@ -166,7 +172,15 @@ def _commits(host: Host, remote: RemoteFile, remarks: list[str]) -> list[Sightin
     git = ("git", "-C", folder, "--no-pager")
     try:
         log = host.run(
-            (*git, "log", f"-n{MOST}", "--no-show-signature", "--format=%H%x09%ct%x09%an <%ae>%x09%s", "--", name),
+            (
+                *git,
+                "log",
+                f"-n{MOST}",
+                "--no-show-signature",
+                "--format=%H%x09%ct%x09%an <%ae>%x09%s",
+                "--",
+                name,
+            ),
             timeout_s=_GIT_S,
         )
     except KnobError as error:
@@ -174,7 +188,9 @@ def _commits(host: Host, remote: RemoteFile, remarks: list[str]) -> list[Sightin
         return []
     if log.status != 0:
         if b"dubious ownership" in log.stderr:
-            remarks.append(f"{folder} has a git history that belongs to somebody else, so git does not read it")
+            remarks.append(
+                f"{folder} has a git history that belongs to somebody else, so git does not read it"
+            )
         return []
     found = []
     for line in log.stdout.decode("utf-8", "surrogateescape").splitlines():
@@ -185,7 +201,9 @@ def _commits(host: Host, remote: RemoteFile, remarks: list[str]) -> list[Sightin
         manifest = remote.manifest.model_copy(update={"size": len(shown.stdout), "mtime": int(seconds)})
         seen = on_our_clock(int(seconds), remote.clock_offset_s)
         hint = f"git commit {commit[:8]} by {author}: {subject}"
-        found.append(Sighting(shown.stdout, digest_of(shown.stdout), manifest, f"git {commit}", seen, hint=hint))
+        found.append(
+            Sighting(shown.stdout, digest_of(shown.stdout), manifest, f"git {commit}", seen, hint=hint)
+        )
     return found
 
 
@@ -204,8 +222,8 @@ def _event(desk: Desk, target: Target, passage: Passage) -> Observed:
             "diff": masked_diff(desk.masker, old, new, target.path),
             "not_before": stamp(passage.not_before),
         }
-    owner = after.manifest.owner
-    hints = [after.hint] if after.hint else [f"{after.source} belongs to {owner}"] if owner else []
+    owner = after.manifest.owner if after.manifest.uid else ""
+    hints = [after.hint] if after.hint else [f"the file that is left belongs to {owner}"] if owner else []
     return Observed.model_validate(
         {
             **desk.author.signs(),

@@ -63,12 +63,11 @@ def _history(desk: Desk, target: Target, reading: Reading, name: str) -> KnobHis
     edits = desk.state.edits.get((target.name, name), [])
     if found is None and not edits and all(item.name != name for item in reading.occurrences):
         raise Unknown(
-            f"no knob {name!r} in {target.name}, now or in the ledger", hint=f"`knob status {target.name}` lists them"
+            f"no knob {name!r} in {target.name}, now or in the ledger",
+            hint=f"`knob status {target.name}` lists them",
         )
     value = None
     if found is not None:
         raw = found.raw if found.value is None else found.value
         value = "" if found.bare else desk.masker.value(name, raw)
     return knob_history(desk.state, name, value, found.line if found else None, edits)
-
-

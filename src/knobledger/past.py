@@ -7,6 +7,7 @@ same of its own. So between two copies lies a change, after the mtime of the one
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,9 @@ from difflib import SequenceMatcher
 from knobledger.names import Digest, HostPath
 from knobledger.receipt import Manifest
 
-_WORD = r"(?:bak|bk|bkp|backup|old|orig|prev|previous|save|saved|sav|rpmsave|rpmorig|dpkg-old|dpkg-bak|ucf-old)"
+_WORD = (
+    r"(?:bak|bk|bkp|backup|old|orig|prev|previous|save|saved|sav|rpmsave|rpmorig|dpkg-old|dpkg-bak|ucf-old)"
+)
 _DATE = r"20\d\d([-_.]?)[01]\d\1[0-3]\d"
 _CLOCK = r"[0-2]\d[:.h-]?[0-5]\d(?:[:.m-]?[0-5]\d)?"
 _COPY = re.compile(
@@ -37,7 +40,9 @@ _SHORT = re.compile(
     r"(?<!\d)(?P<y>[2-9]\d)(?P<m>[01]\d)(?P<d>[0-3]\d)(?P<H>[0-2]\d)(?P<M>[0-5]\d)(?P<S>)(?P<z>)$"
 )
 _EPOCH = re.compile(r"(?<!\d)1[4-9]\d{8}(?!\d)")
-_NEVER_LIVE = re.compile(r"(?i).*\.(?:rpmnew|dpkg-dist|dpkg-new|ucf-dist|ucf-new|rej|sw[a-p]|tmp|lock|log|gz|xz|bz2|zst)")
+_NEVER_LIVE = re.compile(
+    r"(?i).*\.(?:rpmnew|dpkg-dist|dpkg-new|ucf-dist|ucf-new|rej|sw[a-p]|tmp|lock|log|gz|xz|bz2|zst)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,13 @@ def moment_in(name: str, offset: timedelta) -> datetime | None:
     zone = UTC if found["z"] else timezone(offset)
     try:
         return datetime(
-            year, int(found["m"]), int(found["d"]), int(found["H"]), int(found["M"]), int(found["S"] or 0), tzinfo=zone
+            year,
+            int(found["m"]),
+            int(found["d"]),
+            int(found["H"]),
+            int(found["M"]),
+            int(found["S"] or 0),
+            tzinfo=zone,
         ).astimezone(UTC)
     except ValueError:
         return None
@@ -121,7 +132,7 @@ def reconstruct(copies: Sequence[Sighting], live: Sighting) -> Past:
     """The changes that lie between copies and the live file, by time, and by content where times are the same."""
     remarks = []
     ordered = sorted(copies, key=lambda item: (item.seen, item.last, -_distance(item, live), item.source))
-    for earlier, later in zip(ordered, ordered[1:], strict=False):
+    for earlier, later in itertools.pairwise(ordered):
         if earlier.seen == later.seen and earlier.last == later.last and earlier.digest != later.digest:
             remarks.append(
                 f"{earlier.source} and {later.source} have the same time: taken in the order of their contents, "
@@ -137,7 +148,7 @@ def reconstruct(copies: Sequence[Sighting], live: Sighting) -> Past:
     if len(chain) < 2:
         return Past((), tuple(remarks))
     passages = [Passage(None, chain[0], None, chain[0].seen)]
-    for before, after in zip(chain, chain[1:], strict=False):
+    for before, after in itertools.pairwise(chain):
         start = before.last if before.last <= after.seen else before.seen
         end = after.seen
         if end < start:

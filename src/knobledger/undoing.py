@@ -18,7 +18,7 @@ from knobledger.knobs import Reading, changed_knobs
 from knobledger.names import EventId, HostPath, TargetName, digest_of, short
 from knobledger.plan import LaterEdit, PlannedFile, Verb
 from knobledger.state import State, changes_after
-from knobledger.undo import Clash, LineChange, line_changes, undo
+from knobledger.undo import Clash, LineChange, line_changes, taken_away, undo
 
 
 def change_to_revert(state: State, change: EventId) -> EventId:
@@ -37,7 +37,9 @@ def change_to_restore(state: State, change: EventId) -> EventId:
     fate, by = state.fate(change)
     edits = state.edits_of(change)
     is_revert = state.undo_depth(change) % 2 == 1
-    takes_away = is_revert or (bool(edits) and all(edit.edit.after is None for edit in edits))
+    by_hand = change not in state.plans  # between two sightings others may have been at work, too
+    enough = any if by_hand else all
+    takes_away = is_revert or (bool(edits) and enough(edit.edit.after is None for edit in edits))
     match fate:
         case "reverted" if by is not None and is_revert:
             raise Refused(
@@ -73,7 +75,11 @@ def change_of_backup(state: State, name: str) -> EventId | None:
 def observation_of_copy(state: State, name: str) -> EventId | None:
     """The edit by hand before which a copy of this name (or path) was made, as it was reconstructed; the newest."""
     for id_, event in reversed(state.events.items()):
-        if isinstance(event, Observed) and event.kept and name in (event.kept, PurePosixPath(event.kept).name):
+        if (
+            isinstance(event, Observed)
+            and event.kept
+            and name in (event.kept, PurePosixPath(event.kept).name)
+        ):
             return id_
     return None
 
@@ -123,11 +129,18 @@ def _undo_on(desk: Desk, verb: Verb, change: EventId, target: Target, host: Host
                 "can't be told apart from it",
                 hint=f"the whole backup can still come back: `knob {verb} {short(change)} --exact`",
             )
-        merged = undo(ours=ours, base=base, theirs=theirs, dialect=target.dialect)
+        wanted = theirs
+        if verb == "restore" and change not in desk.state.plans:
+            wanted, names = _taken_away(change, file, target, base, theirs)
+        merged = undo(ours=ours, base=base, theirs=wanted, dialect=target.dialect)
         if isinstance(merged, Clash):
             raise _conflict(desk, verb, change, seen, base, merged)
-        edits, content, clean = merged.edits, merged.content, merged.clean
-        later = _later(desk, change, seen, base, merged.later, kept=True)
+        edits, content, clean = merged.edits, merged.content, merged.content == theirs
+        if wanted == theirs:
+            later = _later(desk, change, seen, base, merged.later, kept=True)
+        else:
+            later = _later(desk, change, seen, theirs, line_changes(theirs, ours), kept=True)
+            later = tuple(item for item in later if item.sign == "+")
     return Sketch(
         seen,
         content,
@@ -156,6 +169,21 @@ def _file(state: State, change: EventId, target: Target) -> PlannedFile | None:
         result=event.digest,
         diff=event.diff,
     )
+
+
+def _taken_away(
+    change: EventId, file: PlannedFile, target: Target, base: bytes, theirs: bytes
+) -> tuple[bytes, tuple[str, ...]]:
+    """The wanted bytes and the knobs to bring back, after an edit by hand. Raises `Refused`."""
+    names = tuple(edit.name for edit in file.edits if edit.before is not None)
+    content = taken_away(base=base, theirs=theirs, dialect=target.dialect, names=names) if names else None
+    if content is None:
+        said = "its lines can't be told apart from what else was changed" if names else "it took nothing away"
+        raise Refused(
+            f"{short(change)}, an edit by hand: {said}; nothing was written",
+            hint=f"`knob show {short(change)}` shows it; `knob revert {short(change)}` takes all of it back",
+        )
+    return content, names
 
 
 def _before(desk: Desk, host: Host, change: EventId, file: PlannedFile) -> tuple[bytes, HostPath | None]:

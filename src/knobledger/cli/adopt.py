@@ -36,7 +36,8 @@ def adopt(
     backups: Annotated[
         bool,
         typer.Option(
-            "--backups", help="Reconstruct earlier changes from copies beside the file, and from a git history there."
+            "--backups",
+            help="Reconstruct earlier changes from copies beside the file, and from a git history there.",
         ),
     ] = False,
     go_ahead: GoAhead = False,
@@ -52,6 +53,8 @@ def adopt(
             if not session.can_ask or not typer.confirm("Record this?", default=False, err=True):
                 words = ("knob", "adopt", *targets, *(["--backups"] if backups else []), "--go-ahead")
                 raise NotApproved(
-                    "nothing was recorded: no go-ahead was given", hint=f"`{command_line(words)}`", **found.to_json()
+                    "nothing was recorded: no go-ahead was given",
+                    hint=f"`{command_line(words)}`",
+                    **found.to_json(),
                 )
         return session.show(workspace.adopt(targets, backups=backups))

@@ -108,7 +108,9 @@ def blame(
     target: One,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME...", help="Only these knobs, with every edit of them (flags after `--`)."),
+        typer.Argument(
+            metavar="NAME...", help="Only these knobs, with every edit of them (flags after `--`)."
+        ),
     ] = None,
 ) -> int:
     """Show each line of a target with the entry that brought it; of knobs, their history."""

@@ -44,14 +44,18 @@ class ChangeLine:
     def to_json(self) -> dict[str, Any]:
         """One entry of `changes` (or `observed`)."""
         seen = self.observed
-        more = {} if seen is None else {
-            "not_before": seen.not_before or None,
-            "not_after": seen.not_after or None,
-            "recorded_at": seen.at,
-            "recorded_by": seen.actor,
-            "source": seen.source or None,
-            "hints": list(seen.hints),
-        }
+        more = (
+            {}
+            if seen is None
+            else {
+                "not_before": seen.not_before or None,
+                "not_after": seen.not_after or None,
+                "recorded_at": seen.at,
+                "recorded_by": seen.actor,
+                "source": seen.source or None,
+                "hints": list(seen.hints),
+            }
+        )
         return {
             **more,
             "change": self.change,
@@ -150,7 +154,9 @@ def observed_lines(state: State, start: str, end: str, target: TargetName | None
         and _falls_in(event, start, end)
         and (target is None or event.target == target)
     ]
-    return sorted(found, key=lambda line: line.at)  # those of one moment stay in the order in which they happened
+    return sorted(
+        found, key=lambda line: line.at
+    )  # those of one moment stay in the order in which they happened
 
 
 def _falls_in(event: Observed, start: str, end: str) -> bool:
