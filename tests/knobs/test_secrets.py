@@ -129,3 +129,16 @@ def test_text_is_masked_once() -> None:
 def test_plain_content_is_left_alone() -> None:
     content = b"export A=1\r\n\xff\xfe\nsrv --max-tokens 7 --key-cache-dtype fp8 --token-budget 9\n"
     assert Masker(KEY).content(Reading.of(content, Dialect.BASH)) == content
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sed -i API_KEY=zzz123456 x",
+        "--config API_KEY=zzz123456",
+        'said "API_KEY=zzz123456',
+        "a b API_KEY=zzz123456",
+    ],
+)
+def test_a_word_before_a_secret_does_not_hide_it(text: str) -> None:
+    assert "zzz123456" not in Masker(b"k" * 32).text(text)

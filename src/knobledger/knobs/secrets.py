@@ -171,23 +171,28 @@ class Masker:
         return _BY_VALUE.sub(one, text)
 
     def _named_in_text(self, text: str) -> str:
-        def one(match: re.Match[str]) -> str:
-            name, value = match.group("name"), _unquoted(match.group("value"))
-            joined = match.group("join")
-            if joined.isspace() and not name.startswith("--"):
-                return match.group()
-            if (
-                not self._named_secret(name)
-                or not self.is_secret(name, value)
-                or value.startswith(("$", "<"))
-            ):
-                return match.group()
-            if joined.startswith(":") and not (len(value) >= 8 and any(c.isdigit() for c in value)):
-                return match.group()
-            quote = match.group("value")[:1] if match.group("value")[:1] in "\"'" else ""
-            return name + joined + quote + _same_lines(value, self.mask(value)) + quote
+        out, at, begin = [], 0, 0
+        while match := _NAMED.search(text, begin):
+            shown = self._named_value(match)
+            if shown is None:
+                begin = match.start("value")  # what follows may be a name itself: `-i API_KEY=...`
+            else:
+                out += [text[at : match.start("value")], shown]
+                at = begin = match.end()
+        return "".join([*out, text[at:]])
 
-        return _NAMED.sub(one, text)
+    def _named_value(self, match: re.Match[str]) -> str | None:
+        """What stands for the value of a name in free text; None: it is no secret."""
+        name, value = match.group("name"), _unquoted(match.group("value"))
+        joined = match.group("join")
+        if joined.isspace() and not name.startswith("--"):
+            return None
+        if not self._named_secret(name) or not self.is_secret(name, value) or value.startswith(("$", "<")):
+            return None
+        if joined.startswith(":") and not (len(value) >= 8 and any(c.isdigit() for c in value)):
+            return None
+        quote = match.group("value")[:1] if match.group("value")[:1] in "\"'" else ""
+        return quote + _same_lines(value, self.mask(value)) + quote
 
 
 def secret_name(name: str) -> bool:
