@@ -8,12 +8,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from knobledger.author import Author
 from knobledger.diff import unified
 from knobledger.errors import Refused
-from knobledger.event import stamp
+from knobledger.event import moment_of, stamp
 from knobledger.events.changes import Observed, Planned
 from knobledger.events.entry import Event
 from knobledger.hosts.config import Target
@@ -23,6 +23,7 @@ from knobledger.knobs.reading import prepare
 from knobledger.ledger.snapshots import Snapshots
 from knobledger.ledger.store import Ledger
 from knobledger.names import Digest, EventId, HostPath, digest_of
+from knobledger.past import drift_bounds
 from knobledger.plan import Ask, Edit, LaterEdit, PlannedFile, Policy, Purpose, RestartScope, Verb
 from knobledger.state import State
 
@@ -115,31 +116,56 @@ def record(desk: Desk, target: Target, remote: RemoteFile) -> Seen:
 
     Drift and first contact are recorded as observed, never credited to the one who looks.
     """
+    seen, event = observation(desk, target, remote)
+    if event is not None:
+        desk.snapshots.put(seen.remote.content)
+        desk.write(event)
+    return seen
+
+
+def observation(
+    desk: Desk, target: Target, remote: RemoteFile, hints: Sequence[str] = ()
+) -> tuple[Seen, Observed | None]:
+    """A target as it was read, and the event that would record its bytes; None: they are recorded. Writes nothing."""
     reading = Reading.of(remote.content, target.dialect)
     desk.masker.content(reading)  # from here on it knows the file's secrets, wherever they turn up
     known = desk.state.files.get(target.name)
     if known and known.digest == remote.digest:
-        return Seen(target, remote, reading)
+        return Seen(target, remote, reading), None
     before = desk.snapshots.get(known.digest) if known else None
     edits: tuple[KnobEdit, ...] = ()
     diff = ""
     if before is not None:
         old = Reading.of(before, target.dialect)
         edits, diff = changed_knobs(old, reading), masked_diff(desk.masker, old, reading, target.path)
-    desk.snapshots.put(remote.content)
-    desk.write(
-        Observed(
-            **desk.author.signs(),
-            target=target.name,
-            path=target.path,
-            digest=remote.digest,
-            previous=known.digest if known else None,
-            edits=masked_edits(desk.masker, edits),
-            diff=diff,
-            manifest=remote.manifest,
-        )
+    start = end = ""
+    if known:
+        bounds = drift_bounds(moment_of(known.at), mtime_of(remote), desk.author.now())
+        start, end = map(stamp, bounds)
+    event = Observed(
+        **desk.author.signs(),
+        target=target.name,
+        path=target.path,
+        digest=remote.digest,
+        previous=known.digest if known else None,
+        edits=masked_edits(desk.masker, edits),
+        diff=diff,
+        manifest=remote.manifest,
+        not_before=start,
+        not_after=end,
+        hints=tuple(map(desk.masker.text, hints)),
     )
-    return Seen(target, remote, reading, known.digest if known else None)
+    return Seen(target, remote, reading, known.digest if known else None), event
+
+
+def mtime_of(remote: RemoteFile) -> datetime:
+    """When the file was last written, by this machine's clock."""
+    return on_our_clock(remote.manifest.mtime, remote.clock_offset_s)
+
+
+def on_our_clock(seconds: float, offset_s: float) -> datetime:
+    """A moment of a host's clock (seconds since 1970) on ours; an offset below its own error is none."""
+    return datetime.fromtimestamp(seconds - (offset_s if abs(offset_s) >= 2 else 0), UTC)
 
 
 def draft_edit(

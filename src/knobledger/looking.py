@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,19 +20,18 @@ from knobledger.moment import Resolved
 from knobledger.names import Digest, EventId, HostPath, TargetName, short, steps_back
 from knobledger.plan import PlannedFile
 from knobledger.report.changes import (
-    Blame,
-    DriftLine,
     Log,
     Since,
-    blame_lines,
+    between,
     change_lines,
     entries,
     observed_lines,
 )
+from knobledger.report.drift import Drift
 from knobledger.report.plans import plan_report
 from knobledger.report.serving import restarts_between
 from knobledger.report.standing import hypothesis_lines
-from knobledger.report.status import KnobLine, Status, TargetStatus, knob_line
+from knobledger.report.status import KnobLine, Status, TargetStatus, differences_in, knob_line
 from knobledger.report.upkeep import Backup, Backups, Difference, Plans
 from knobledger.state import State
 from knobledger.undoing import backup_of, change_of_backup
@@ -66,7 +65,7 @@ def plans(state: State, now: datetime) -> Plans:
 
 def entry(state: State, id_: EventId) -> Log:
     """One event as a log of one."""
-    return entries(state, [(id_, state.events[id_])])
+    return replace(entries(state, [(id_, state.events[id_])]), full=True)
 
 
 def log(desk: Desk, query: Query) -> Log:
@@ -86,18 +85,12 @@ def log(desk: Desk, query: Query) -> Log:
 
 
 def since(
-    desk: Desk,
-    start: Resolved,
-    until: Resolved | None,
-    only: TargetName | None,
-    targets: Sequence[Target],
-    hosts: HostOf | None,
+    desk: Desk, start: Resolved, until: Resolved | None, only: TargetName | None, drift: Drift | None
 ) -> Since:
-    """What changed from `start` on; with `hosts`, the drift of `targets` as well."""
+    """What changed from `start` on; with `drift`, where the hosts were asked, that as well."""
     end = stamp(until.instant if until else desk.author.now())
-    drift = [line for line in side_by_side(desk, targets, hosts, _drift) if line] if hosts else []
-    failed = [code for line, code in drift if code]
-    changes = tuple(change_lines(desk.state, stamp(start.instant), end, only))
+    begin = stamp(start.instant)
+    changes = tuple(change_lines(desk.state, begin, end, only))
     named = [slug for change in changes for slug in change.hypotheses]
     return Since(
         start=start,
@@ -105,24 +98,27 @@ def since(
         end=end,
         zone=start.zone,
         changes=changes,
-        observed=tuple(observed_lines(desk.state, stamp(start.instant), end, only)),
+        observed=tuple(observed_lines(desk.state, begin, end, only)),
         restarts=tuple(
             restarts_between(
-                Serving.of(desk.state.events),
-                stamp(start.instant),
-                end,
-                only.partition(":")[0] if only else None,
+                Serving.of(desk.state.events), begin, end, only.partition(":")[0] if only else None
             )
         ),
-        hypotheses=tuple(hypothesis_lines(desk.state, stamp(start.instant), end, named)),
-        drift=tuple(line for line, _ in drift),
-        looked=hosts is not None,
-        exit_code=failed[0] if failed else 0,
+        hypotheses=tuple(hypothesis_lines(desk.state, begin, end, named)),
+        between=tuple(between(desk.state, begin, end, only)),
+        drift=tuple(item for item in drift.targets if item.state != "as recorded") if drift else (),
+        looked=drift is not None,
+        exit_code=drift.exit_code if drift else 0,
     )
 
 
-def status(desk: Desk, targets: Sequence[Target], hosts: HostOf | None) -> Status:
-    """Each target's knobs and whether it drifted; hosts that are down do not hide the others."""
+def status(
+    desk: Desk, targets: Sequence[Target], hosts: HostOf | None, groups: Mapping[str, Sequence[TargetName]]
+) -> Status:
+    """Each target's knobs and whether it drifted; hosts that are down do not hide the others.
+
+    `groups` names the targets that belong together: where their values of one knob differ, that is said.
+    """
     if hosts is None:
         found = [(_recorded(desk, target), 0) for target in targets]
     else:
@@ -130,13 +126,15 @@ def status(desk: Desk, targets: Sequence[Target], hosts: HostOf | None) -> Statu
     now = desk.author.now()
     serving = Serving.of(desk.state.events)
     waiting = [p.id for p in desk.state.plans.values() if p.status(now) in ("open", "approved")]
+    lines = tuple(line for line, _ in found)
     return Status(
-        targets=tuple(_with_restarts(line, serving) for line, _ in found),
+        targets=tuple(_with_restarts(line, serving) for line in lines),
         documents=_documents(desk),
         in_doubt=tuple(f"{short(a.started.plan)} on {a.started.target}" for a in desk.state.in_doubt()),
         open_plans=tuple(map(short, waiting)),
         live=hosts is not None,
         unreviewed=tuple(plan.id for plan in desk.state.plans.values() if plan.unreviewed),
+        differs=tuple(differences_in(groups, lines)),
         exit_code=next((code for _, code in found if code), 0),
     )
 
@@ -147,42 +145,6 @@ def _documents(desk: Desk) -> tuple[tuple[str, int], ...]:
     from knobledger.correcting import open_documents
 
     return tuple((name, len(lines)) for name, lines in open_documents(desk, desk.ledger.root))
-
-
-def blame(desk: Desk, target: Target, host: Host) -> Blame:
-    """The live lines, each with the entry that brought it; without the host, the last recorded lines."""
-    remarks = []
-    known = desk.state.files.get(target.name)
-    versions: list[tuple[EventId | None, bytes]] = []
-    for event, digest in known.history if known else ():
-        content = desk.snapshots.get(digest)
-        if content is None:
-            remarks.append(
-                f"the bytes of {short(event)} are not among the snapshots: its lines count as the next entry's"
-            )
-        else:
-            versions.append((event, content))
-    try:
-        live = host.read(target.path)
-        if known is None or live.digest != known.digest:
-            versions.append((None, live.content))
-            remarks.append("lines marked `not recorded` were changed by hand since the last entry")
-    except KnobError as error:
-        if not versions:
-            raise
-        remarks.append(f"these are the last recorded lines, the live ones could not be read: {error.message}")
-    reading = Reading.of(versions[-1][1], target.dialect)
-    shown = [
-        line.removesuffix("\r")
-        for line in desk.masker.content(reading).decode("utf-8", "surrogateescape").split("\n")
-    ]
-    if shown and not shown[-1]:
-        shown.pop()
-    knobs: dict[int, list[str]] = {}
-    for item in reading.occurrences:
-        if item.file is None:
-            knobs.setdefault(item.line, []).append(item.name)
-    return Blame(target.name, blame_lines(desk.state, versions, shown, knobs), tuple(remarks))
 
 
 def diff(
@@ -375,20 +337,6 @@ def _with_restarts(line: TargetStatus, serving: Serving) -> TargetStatus:
         seen=owed.seen if owed else "",
         unhealthy=unhealthy.reason if unhealthy else "",
     )
-
-
-def _drift(desk: Desk, target: Target, host: Host) -> tuple[DriftLine, int] | None:
-    known = desk.state.files.get(target.name)
-    recorded = known.digest if known else None
-    try:
-        live = host.read(target.path).digest
-    except KnobError as error:
-        return DriftLine(target.name, recorded, None, error.message), error.exit_code
-    if known is None:
-        return DriftLine(target.name, None, live, "never recorded"), 0
-    if live != recorded:
-        return DriftLine(target.name, recorded, live, "changed by hand, not recorded yet"), 0
-    return None
 
 
 def side_by_side(

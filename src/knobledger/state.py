@@ -188,8 +188,12 @@ class State:
             state._take(id_, event)
         return state
 
+    def refolded(self) -> State:
+        """The same events in their order: needed after `add` of some that tell of an earlier time."""
+        return State.of(self.events.items())
+
     def add(self, id_: EventId, event: Event) -> None:
-        """Takes in an event that this process has just written, which is later than all others."""
+        """Takes in an event that this process has just written; one of an earlier time needs `refolded` after it."""
         self.events[id_] = event
         self._take(id_, event)
 
@@ -232,8 +236,9 @@ class State:
         edits = self.edits_of(change)
         if edits:
             return max(edit.depth for edit in edits)
-        undoes = self.plans[change].planned.undoes
-        return 0 if undoes is None or undoes not in self.plans else 1 + self.undo_depth(undoes)
+        plan = self.plans.get(change)
+        undoes = plan.planned.undoes if plan else None
+        return 0 if undoes is None else 1 + self.undo_depth(undoes)
 
     def finding(self, change: EventId) -> Finding | None:
         """What the verdicts mean for a change; None where nothing was suspected and nothing undone."""
@@ -288,9 +293,9 @@ class State:
             case Applied() | RolledBack() | Failed() | Settled():
                 self._outcome(id_, event)
             case Observed():
-                self._record(event.target, event.path, event.digest, id_, event.at)
+                self._record(event.target, event.path, event.digest, id_, event.happened)
                 for edit in event.edits:
-                    self._edit(KnobEdit(id_, event.target, edit, event.at, observed=True), None)
+                    self._edit(KnobEdit(id_, event.target, edit, event.happened, observed=True), None)
             case _:
                 self._take_topic(id_, event)
 
@@ -346,7 +351,7 @@ class State:
 
         An edit undoes the newest earlier one that is in effect if it says so, if it takes the knob out, or if it
         leads back to the value before. Then that one is reverted, what that one had undone is restored, what *that* had
-        undone is reverted again, and so on down.
+        undone is reverted again, and so on down. An edit by hand never undoes a recorded change: it overwrites it.
         """
         edits = self.edits.setdefault((new.target, new.edit.name), [])
         current = next((edit for edit in reversed(edits) if edit.fate == "in effect"), None)
@@ -355,7 +360,8 @@ class State:
             return
         back = current.edit.before == new.edit.after and current.edit.after == new.edit.before
         gone = new.edit.after is None
-        if not new.observed and not current.observed and (current.event == undoes or back or gone):
+        drift = new.observed and not current.observed
+        if not drift and (current.event == undoes or back or gone):
             new.undoes = current
             undone: KnobEdit | None = current
             fate: Fate = "reverted"
@@ -367,13 +373,29 @@ class State:
             current.fate, current.by = "overwritten", new.event
 
 
+def _happened(event: Event) -> str:
+    return event.happened if isinstance(event, Observed) else event.at
+
+
+def _reconstructed(event: Event) -> bool:
+    return isinstance(event, Observed) and event.reconstructed
+
+
 def _in_order(events: dict[EventId, Event]) -> dict[EventId, Event]:
-    """By (time, id), but never before an event's own parents: a clock that was set back must not turn causes round."""
+    """By (time, id), but never before an event's own parents: a clock that was set back must not turn causes round.
+
+    What was reconstructed stands where it happened, before most of what its writer knew; among themselves
+    the order of writing holds.
+    """
+    past = {id_ for id_, event in events.items() if _reconstructed(event)}
     done: dict[EventId, Event] = {}
-    for id_ in sorted(events, key=lambda id_: (events[id_].at, id_)):
+    for id_ in sorted(events, key=lambda id_: (_happened(events[id_]), id_)):
         todo = [id_]
         while todo:
-            first = [p for p in events[todo[-1]].parents if p in events and p not in done and p not in todo]
+            parents: Iterable[EventId] = events[todo[-1]].parents
+            if todo[-1] in past:
+                parents = past.intersection(parents)
+            first = [p for p in parents if p in events and p not in done and p not in todo]
             if first:
                 todo += sorted(first, reverse=True)
             else:

@@ -85,6 +85,38 @@ def undo(*, ours: bytes, base: bytes, theirs: bytes, dialect: Dialect) -> Undone
     return Undone(content, content == theirs, edits, later)
 
 
+def taken_away(*, base: bytes, theirs: bytes, dialect: Dialect, names: Iterable[str]) -> bytes | None:
+    """`base` with what it lacks of `theirs`: the lines of the named knobs, and lines without any knob.
+
+    Of two states between which several hands may have been at work, this brings back what was taken out and keeps what
+    was put in. None: the lines of these knobs can't be told apart from others'.
+    """
+    wanted = set(names)
+    readings = Reading.of(base, dialect), Reading.of(theirs, dialect)
+    own = [_knobs_by_line(reading) for reading in readings]
+    old, new = _lines(base), _lines(theirs)
+    out: list[bytes] = []
+    at = 0
+    for i1, i2, j1, j2 in _ops(old, new):
+        out += old[at:i1]
+        # Lines that are the named knobs' own give way; lines that others put in stay, before what comes back.
+        out += [old[i] for i in range(i1, i2) if not own[0].get(i + 1, set()) & wanted]
+        out += [new[j] for j in range(j1, j2) if own[1].get(j + 1, set()) <= wanted]
+        at = i2
+    content = b"".join(out + old[at:])
+    edits = changed_knobs(readings[0], Reading.of(content, dialect))
+    asked = {(edit.name, edit.after) for edit in changed_knobs(*readings) if edit.name in wanted}
+    return content if {(edit.name, edit.after) for edit in edits} == asked else None
+
+
+def _knobs_by_line(reading: Reading) -> dict[int, set[str]]:
+    found: dict[int, set[str]] = {}
+    for item in reading.occurrences:
+        if item.file is None and item.active:
+            found.setdefault(item.line, set()).add(item.name)
+    return found
+
+
 def line_changes(before: bytes, after: bytes) -> tuple[LineChange, ...]:
     """The lines that differ between two files, in the order of the text."""
     found: list[LineChange] = []

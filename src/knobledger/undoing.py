@@ -18,7 +18,7 @@ from knobledger.knobs import Reading, changed_knobs
 from knobledger.names import EventId, HostPath, TargetName, digest_of, short
 from knobledger.plan import LaterEdit, PlannedFile, Verb
 from knobledger.state import State, changes_after
-from knobledger.undo import Clash, LineChange, line_changes, undo
+from knobledger.undo import Clash, LineChange, line_changes, taken_away, undo
 
 
 def change_to_revert(state: State, change: EventId) -> EventId:
@@ -37,7 +37,9 @@ def change_to_restore(state: State, change: EventId) -> EventId:
     fate, by = state.fate(change)
     edits = state.edits_of(change)
     is_revert = state.undo_depth(change) % 2 == 1
-    takes_away = is_revert or (bool(edits) and all(edit.edit.after is None for edit in edits))
+    by_hand = change not in state.plans  # between two sightings others may have been at work, too
+    enough = any if by_hand else all
+    takes_away = is_revert or (bool(edits) and enough(edit.edit.after is None for edit in edits))
     match fate:
         case "reverted" if by is not None and is_revert:
             raise Refused(
@@ -70,8 +72,22 @@ def change_of_backup(state: State, name: str) -> EventId | None:
     return None
 
 
+def observation_of_copy(state: State, name: str) -> EventId | None:
+    """The edit by hand before which a copy of this name (or path) was made, as it was reconstructed; the newest."""
+    for id_, event in reversed(state.events.items()):
+        if (
+            isinstance(event, Observed)
+            and event.kept
+            and name in (event.kept, PurePosixPath(event.kept).name)
+        ):
+            return id_
+    return None
+
+
 def backup_of(state: State, change: EventId, target: TargetName) -> HostPath | None:
     """Where the bytes from before a change lie on the host, as far as it is recorded."""
+    if isinstance(event := state.events.get(change), Observed):
+        return event.kept
     attempt = state.plans[change].attempt_on(target)
     match attempt.outcome if attempt else None:
         case Applied(receipt=receipt):
@@ -92,7 +108,7 @@ def draft_undo(
 
 def undo_on(desk: Desk, verb: Verb, change: EventId, target: Target, host: Host, options: Options) -> Sketch:
     """What undoing a change would do to one target, on the bytes that are there now. Raises as `draft_undo` does."""
-    file = desk.state.plans[change].file_of(target.name)
+    file = _file(desk.state, change, target)
     if file is None:
         raise Refused(
             f"change {short(change)} did not touch {target.name!r}", hint=f"see `knob show {short(change)}`"
@@ -114,11 +130,18 @@ def undo_on(desk: Desk, verb: Verb, change: EventId, target: Target, host: Host,
                 "can't be told apart from it",
                 hint=f"the whole backup can still come back: `knob {verb} {short(change)} --exact`",
             )
-        merged = undo(ours=ours, base=base, theirs=theirs, dialect=target.dialect)
+        wanted = theirs
+        if verb == "restore" and change not in desk.state.plans:
+            wanted, names = _taken_away(change, file, target, base, theirs)
+        merged = undo(ours=ours, base=base, theirs=wanted, dialect=target.dialect)
         if isinstance(merged, Clash):
             raise _conflict(desk, verb, change, seen, base, merged)
-        edits, content, clean = merged.edits, merged.content, merged.clean
-        later = _later(desk, change, seen, base, merged.later, kept=True)
+        edits, content, clean = merged.edits, merged.content, merged.content == theirs
+        if wanted == theirs:
+            later = _later(desk, change, seen, base, merged.later, kept=True)
+        else:
+            later = _later(desk, change, seen, theirs, line_changes(theirs, ours), kept=True)
+            later = tuple(item for item in later if item.sign == "+")
     return Sketch(
         seen,
         content,
@@ -131,10 +154,44 @@ def undo_on(desk: Desk, verb: Verb, change: EventId, target: Target, host: Host,
     )
 
 
+def _file(state: State, change: EventId, target: Target) -> PlannedFile | None:
+    """What a change did to a target; an edit by hand, as far as it was seen, in the same form."""
+    event = state.events[change]
+    if not isinstance(event, Observed):
+        return state.plans[change].file_of(target.name)
+    if event.target != target.name or event.previous is None:
+        return None
+    return PlannedFile(
+        target=event.target,
+        path=event.path,
+        dialect=target.dialect.value,
+        edits=event.edits,
+        base=event.previous,
+        result=event.digest,
+        diff=event.diff,
+    )
+
+
+def _taken_away(
+    change: EventId, file: PlannedFile, target: Target, base: bytes, theirs: bytes
+) -> tuple[bytes, tuple[str, ...]]:
+    """The wanted bytes and the knobs to bring back, after an edit by hand. Raises `Refused`."""
+    names = tuple(edit.name for edit in file.edits if edit.before is not None)
+    content = taken_away(base=base, theirs=theirs, dialect=target.dialect, names=names) if names else None
+    if content is None:
+        said = "its lines can't be told apart from what else was changed" if names else "it took nothing away"
+        raise Refused(
+            f"{short(change)}, an edit by hand: {said}; nothing was written",
+            hint=f"`knob show {short(change)}` shows it; `knob revert {short(change)}` takes all of it back",
+        )
+    return content, names
+
+
 def _before(desk: Desk, host: Host, change: EventId, file: PlannedFile) -> tuple[bytes, HostPath | None]:
     """The bytes from before the change, proven on the host where the backup is still there.
 
-    A backup that does not hash to what was recorded stops everything: better no undo than a false one.
+    A backup that does not hash to what was recorded stops everything: better no undo than a false one. A copy that
+    somebody else made is theirs to overwrite; then there is the snapshot.
     """
     path = backup_of(desk.state, change, file.target)
     if path is not None:
@@ -143,7 +200,9 @@ def _before(desk: Desk, host: Host, change: EventId, file: PlannedFile) -> tuple
         except Refused:
             path = None
         else:
-            if remote.digest != file.base:
+            if remote.digest != file.base and change not in desk.state.plans:
+                path = None
+            elif remote.digest != file.base:
                 raise NotWritten(
                     f"backup {path!r} is damaged: its digest is {short(remote.digest)}, recorded is "
                     f"{short(file.base)}; nothing was written",
@@ -152,8 +211,9 @@ def _before(desk: Desk, host: Host, change: EventId, file: PlannedFile) -> tuple
                     digest=remote.digest,
                     recorded=file.base,
                 )
-            desk.snapshots.put(remote.content)
-            return remote.content, path
+            else:
+                desk.snapshots.put(remote.content)
+                return remote.content, path
     content = desk.snapshots.get(file.base)
     if content is None:
         raise Refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from knobledger.verbs.adopting import Adopting
 from knobledger.verbs.changing import Changing
 from knobledger.verbs.clawing import Clawing
 from knobledger.verbs.documenting import Documenting
@@ -13,7 +14,18 @@ from knobledger.verbs.upkeep import Upkeep
 from knobledger.verbs.watching import Watching
 
 
-class Workspace(Changing, Looking, Signers, Watching, Probing, Clawing, Documenting, Reporting, Upkeep):
+class Workspace(
+    Changing,
+    Looking,
+    Signers,
+    Watching,
+    Probing,
+    Clawing,
+    Documenting,
+    Reporting,
+    Adopting,
+    Upkeep,
+):
     """A folder with `hosts.toml`, `ledger/` and `templates/`, and what can be done with it.
 
     Methods return report values; they print nothing and ask nothing.

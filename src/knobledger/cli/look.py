@@ -108,10 +108,18 @@ def show(
         return session.show(workspace.show(entry))
 
 
-def blame(target: One) -> int:
-    """Show each line of a target with the entry that brought it."""
+def blame(
+    target: One,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME...", help="Only these knobs, with every edit of them (flags after `--`)."
+        ),
+    ] = None,
+) -> int:
+    """Show each line of a target with the entry that brought it; of knobs, their history."""
     with session.workspace() as workspace:
-        return session.show(workspace.blame(target))
+        return session.show(workspace.blame(target, names or ()))
 
 
 def diff(

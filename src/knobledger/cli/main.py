@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from knobledger.ahead import WITH_VALUE
-from knobledger.cli import ask, change, confirm, look, reporting, serve, signers, upkeep, watch
+from knobledger.cli import adopt, ask, change, confirm, look, reporting, serve, signers, upkeep, watch
 from knobledger.cli.session import session
 from knobledger.errors import Bug, Interrupted, KnobError, Usage
 from knobledger.names import short
@@ -35,6 +35,7 @@ serve.register(app)
 watch.register(app)
 ask.register(app)
 reporting.register(app)
+adopt.register(app)
 upkeep.register(app)
 
 

@@ -23,6 +23,27 @@ class Observed(Event):
     """the knobs that differ from the previous bytes, where a snapshot of these was at hand"""
     diff: str = ""
     manifest: Manifest
+    """of the target, or of the copy named by `source`"""
+    not_before: str = ""
+    """UTC with microseconds: the previous bytes were still there; empty: not known"""
+    not_after: str = ""
+    """UTC with microseconds: these bytes were there by then, as far as the file's times can be trusted"""
+    source: str = ""
+    """what is left of these bytes, where they were reconstructed: a path on the host, or `git COMMIT`; else empty"""
+    kept: HostPath | None = None
+    """a file on the host that held the previous bytes when this was written"""
+    hints: tuple[str, ...] = ()
+    """who it may have been, by the host's own records; never a fact"""
+
+    @property
+    def reconstructed(self) -> bool:
+        """It tells of a time before the target was known; `at` is only when somebody wrote it down."""
+        return bool(self.source)
+
+    @property
+    def happened(self) -> str:
+        """When these bytes were there at the latest: of the past that was reconstructed, else when they were seen."""
+        return self.not_after if self.source and self.not_after else self.at
 
 
 class Planned(Event):
@@ -39,7 +60,7 @@ class Planned(Event):
     label: str = ""
     """a word for the backup's name"""
     undoes: EventId | None = None
-    """the change whose effect a revert or restore takes back"""
+    """the change (or the observed edit by hand) whose effect a revert or restore takes back"""
     exact: bool = False
     add: bool = False
     line: int | None = None

@@ -19,6 +19,7 @@ _LOOKING = {
     ("getfacl",),
     ("getfattr",),
     ("grep",),
+    ("last",),
     ("ls",),
     ("pgrep",),
     ("ps",),

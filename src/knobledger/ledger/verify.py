@@ -33,19 +33,19 @@ CLOCK_SLACK_S = 60.0
 """An event says when it was made, which is before it is written, so two commands at once may cross
 by a few seconds; more than this is worth a look."""
 
-_REFERENCES = {
-    "plan": "planned",
-    "attempt": "started",
-    "undoes": "planned",
-    "about": "",
-    "chain": "restart_started",
-    "resumes": "restart_started",
-    "change": "planned",
-    "rests_on": "",
-    "supersedes": "",
-    "verdict": "verdict_given",
+_REFERENCES: dict[str, tuple[str, ...]] = {
+    "plan": ("planned",),
+    "attempt": ("started",),
+    "undoes": ("planned", "observed"),
+    "about": (),
+    "chain": ("restart_started",),
+    "resumes": ("restart_started",),
+    "change": ("planned",),
+    "rests_on": (),
+    "supersedes": (),
+    "verdict": ("verdict_given",),
 }
-"""The fields that hold an event's id or a list of them, and the kind of the event that it must be (empty: any)."""
+"""The fields that hold an event's id or a list of them, and the kinds of event that it may be (empty: any)."""
 
 
 _ODD_NUMBER = re.compile(rb"[:,\[]-?(?:\d{16}|\d+[.eE]|NaN|Inf)")
@@ -170,8 +170,8 @@ def _follow(seen: _Seen) -> None:
         if other not in seen.at:
             missing.setdefault(other, []).append(f"{short(id_)} ({name})")
             continue
-        wanted = _REFERENCES.get(name, "")
-        if wanted and seen.kind[other] != wanted:
+        wanted = _REFERENCES.get(name, ())
+        if wanted and seen.kind[other] not in wanted:
             seen.note(
                 "wrong_reference",
                 id_,

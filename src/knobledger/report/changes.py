@@ -1,10 +1,9 @@
-"""What changed, when, by whom: the reports behind `since`, `log` and `blame`."""
+"""What changed, when, by whom: the reports behind `since` and `log`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Any
 
 from knobledger.event import stamp, topic_of
@@ -12,8 +11,9 @@ from knobledger.events.changes import Observed, Planned
 from knobledger.events.entry import Event
 from knobledger.events.notes import Noted
 from knobledger.moment import Resolved
-from knobledger.names import Digest, EventId, TargetName
+from knobledger.names import EventId, TargetName, short
 from knobledger.plan import Edit, Finding
+from knobledger.report.drift import TargetDrift
 from knobledger.report.serving import RestartReport
 from knobledger.report.standing import HypothesisLine
 from knobledger.state import Fate, State
@@ -25,8 +25,9 @@ class ChangeLine:
 
     change: EventId
     at: str
-    """when it was applied (or seen), UTC"""
+    """when it was applied, UTC; of an edit by hand, when it was there at the latest"""
     actor: str
+    """empty for an edit by hand: nobody knows"""
     on_behalf_of: str
     targets: tuple[TargetName, ...]
     verb: str
@@ -37,10 +38,28 @@ class ChangeLine:
     finding: Finding | None
     status: Fate
     by: EventId | None
+    by_actor: str = ""
+    """who undid or overwrote it; empty: by hand, or nobody"""
+    observed: Observed | None = None
+    """of an edit by hand: what is known of it"""
 
     def to_json(self) -> dict[str, Any]:
         """One entry of `changes` (or `observed`)."""
+        seen = self.observed
+        more = (
+            {}
+            if seen is None
+            else {
+                "not_before": seen.not_before or None,
+                "not_after": seen.not_after or None,
+                "recorded_at": seen.at,
+                "recorded_by": seen.actor,
+                "source": seen.source or None,
+                "hints": list(seen.hints),
+            }
+        )
         return {
+            **more,
             "change": self.change,
             "at": self.at,
             "actor": self.actor,
@@ -60,17 +79,26 @@ class ChangeLine:
 
 
 @dataclass(frozen=True, slots=True)
-class DriftLine:
-    """A target whose live bytes are not the last recorded ones, or that could not be asked."""
+class Between:
+    """Something that changed no knob by itself and belongs between the changes: a note, a host that put a change back."""
 
-    target: TargetName
-    recorded: Digest | None
-    live: Digest | None
-    message: str
+    at: str
+    event: EventId
+    kind: str
+    target: TargetName | None
+    text: str
+    actor: str
 
     def to_json(self) -> dict[str, Any]:
-        """One entry of `drift`."""
-        return {"target": self.target, "recorded": self.recorded, "live": self.live, "message": self.message}
+        """One entry of `between`."""
+        return {
+            "at": self.at,
+            "event": self.event,
+            "kind": self.kind,
+            "target": self.target,
+            "text": self.text,
+            "actor": self.actor,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +113,9 @@ class Since:
     observed: tuple[ChangeLine, ...]
     restarts: tuple[RestartReport, ...] = ()
     hypotheses: tuple[HypothesisLine, ...] = ()
-    drift: tuple[DriftLine, ...] = ()
+    between: tuple[Between, ...] = ()
+    drift: tuple[TargetDrift, ...] = ()
+    """targets that are not as recorded, or could not be asked"""
     looked: bool = False
     """the hosts were asked, too"""
     exit_code: int = 0
@@ -99,6 +129,7 @@ class Since:
             "changes": [change.to_json() for change in self.changes],
             "restarts": [restart.to_json() for restart in self.restarts],
             "observed": [change.to_json() for change in self.observed],
+            "between": [item.to_json() for item in self.between],
             "hypotheses": [one.to_json() for one in self.hypotheses],
             "drift": [line.to_json() for line in self.drift],
         }
@@ -116,15 +147,50 @@ def change_lines(state: State, start: str, end: str, target: TargetName | None =
 
 
 def observed_lines(state: State, start: str, end: str, target: TargetName | None = None) -> list[ChangeLine]:
-    """Edits by hand, by the moment at which they were seen; first contacts are left out."""
-    return [
+    """Edits by hand that were seen, or may have happened, between two moments; first contacts are left out."""
+    found = [
         observed_line(state, id_, event)
         for id_, event in state.events.items()
         if isinstance(event, Observed)
         and event.previous is not None
-        and start <= event.at < end
+        and _falls_in(event, start, end)
         and (target is None or event.target == target)
     ]
+    return sorted(
+        found, key=lambda line: line.at
+    )  # those of one moment stay in the order in which they happened
+
+
+def _falls_in(event: Observed, start: str, end: str) -> bool:
+    if not event.reconstructed and start <= event.at < end:
+        return True
+    return bool(event.not_after) and start <= event.not_after and event.not_before < end
+
+
+def between(state: State, start: str, end: str, target: TargetName | None = None) -> list[Between]:
+    """Notes, and what hosts did by themselves, from `start` (included) to `end` (excluded).
+
+    A topic that has events of this sort (a restart, a verdict) adds its case here.
+    """
+    found = []
+    for id_, event in state.events.items():
+        if not start <= event.at < end:
+            continue
+        match event.kind:
+            case "noted":
+                text = event.text  # type: ignore[attr-defined]
+            case "expired" if event.outcome == "reverted":  # type: ignore[attr-defined]
+                text = f"the host put {short(event.plan)} back: nobody had confirmed it"  # type: ignore[attr-defined]
+            case "verdict_given":
+                from knobledger.report.asking import phrase
+
+                text = phrase(event)
+            case _:
+                continue
+        where = getattr(event, "target", None)
+        if target is None or where in (None, target):
+            found.append(Between(event.at, id_, event.kind, where, text, event.actor))
+    return found
 
 
 def change_line(state: State, change: EventId) -> ChangeLine:
@@ -147,17 +213,18 @@ def change_line(state: State, change: EventId) -> ChangeLine:
         finding=state.finding(change),
         status=status,
         by=by,
+        by_actor=_actor(state, by),
     )
 
 
 def observed_line(state: State, id_: EventId, event: Observed) -> ChangeLine:
-    """An observation in the form of a change; its actor is only who saw it."""
+    """An edit by hand in the form of a change, without an actor: whoever recorded it only saw it."""
     status, by = state.fate(id_)
     return ChangeLine(
         change=id_,
-        at=event.at,
-        actor=event.actor,
-        on_behalf_of=event.on_behalf_of,
+        at=event.not_after or event.at,
+        actor="",
+        on_behalf_of="",
         targets=(event.target,),
         verb="observed",
         kind="other",
@@ -167,7 +234,14 @@ def observed_line(state: State, id_: EventId, event: Observed) -> ChangeLine:
         finding=None,
         status=status,
         by=by,
+        by_actor=_actor(state, by),
+        observed=event,
     )
+
+
+def _actor(state: State, id_: EventId | None) -> str:
+    event = state.events.get(id_) if id_ else None
+    return "" if event is None or isinstance(event, Observed) else event.actor
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +273,9 @@ class Entry:
                 "hypotheses": list(event.hypotheses),
                 "purpose": event.purpose,
             }
+        if isinstance(event, Observed):
+            out |= {name: getattr(event, name) or None for name in ("not_before", "not_after", "source")}
+            out |= {"hints": list(event.hints), "diff": event.diff}
         if edits := self.edits:
             out["edits"] = [edit.model_dump(mode="json") for edit in edits]
         return out
@@ -229,10 +306,10 @@ class Entry:
         match self.event:
             case Planned(verb=verb, why=why):
                 return f"{verb}: {why}" if why else verb
-            case Observed(previous=None):
-                return "first contact"
-            case Observed():
-                return "changed by hand"
+            case Observed(previous=None, source=source):
+                return f"the oldest that is left, by {source}" if source else "first contact"
+            case Observed(source=source):
+                return "changed by hand" + (f", reconstructed from {source}" if source else "")
             case Noted(text=text):
                 return text
             case event if topic_of(event.kind) == "asking":
@@ -251,96 +328,12 @@ class Log:
     """Events, newest first."""
 
     entries: tuple[Entry, ...]
+    full: bool = False
+    """one event in full (`show`)"""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of `log`."""
         return {"entries": [entry.to_json() for entry in self.entries]}
-
-
-@dataclass(frozen=True, slots=True)
-class BlameLine:
-    """One line of a target with the entry that brought it."""
-
-    line: int
-    text: str
-    knobs: tuple[str, ...]
-    change: EventId | None
-    """None: not recorded yet"""
-    at: str
-    actor: str
-    why: str
-    first_contact: bool
-    """it was there when the file was first seen"""
-
-    def to_json(self) -> dict[str, Any]:
-        """One entry of `lines`."""
-        return {
-            "line": self.line,
-            "text": self.text,
-            "knobs": list(self.knobs),
-            "change": self.change,
-            "at": self.at,
-            "actor": self.actor,
-            "why": self.why,
-            "first_contact": self.first_contact,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Blame:
-    """A target, line by line."""
-
-    target: TargetName
-    lines: tuple[BlameLine, ...]
-    remarks: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON of `blame`."""
-        return {
-            "target": self.target,
-            "lines": [line.to_json() for line in self.lines],
-            "remarks": list(self.remarks),
-        }
-
-
-def blame_lines(
-    state: State,
-    versions: Sequence[tuple[EventId | None, bytes]],
-    shown: Sequence[str],
-    knobs: dict[int, list[str]],
-) -> tuple[BlameLine, ...]:
-    """Follows each line of the last version back to the first version that has it.
-
-    `versions` are the recorded states with their bytes, oldest first, the live bytes last (with None as
-    their entry, if not recorded); `shown` are the last version's lines with secrets masked; `knobs` the names by line.
-    """
-    owners: list[EventId | None] = []
-    before: list[bytes] = []
-    for entry, content in versions:
-        lines = content.split(b"\n")
-        fresh: list[EventId | None] = [entry] * len(lines)
-        for old, new, size in SequenceMatcher(None, before, lines, autojunk=False).get_matching_blocks():
-            fresh[new : new + size] = owners[old : old + size]
-        owners, before = fresh, lines
-    return tuple(_blame_line(state, i, text, owners, knobs) for i, text in enumerate(shown))
-
-
-def _blame_line(
-    state: State, index: int, text: str, owners: Sequence[EventId | None], knobs: dict[int, list[str]]
-) -> BlameLine:
-    owner = owners[index] if index < len(owners) else None
-    event = state.events.get(owner) if owner else None
-    first = isinstance(event, Observed) and event.previous is None
-    return BlameLine(
-        line=index + 1,
-        text=text,
-        knobs=tuple(knobs.get(index + 1, ())),
-        change=owner,
-        at=event.at if event else "",
-        actor="" if first or isinstance(event, Observed) or event is None else event.actor,
-        why=getattr(event, "why", "") if event else "",
-        first_contact=first,
-    )
 
 
 def entries(state: State, events: Iterable[tuple[EventId, Event]]) -> Log:

@@ -13,8 +13,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+WIDTH = 100
+"""characters of a line where nobody says how wide the page is"""
+
+
 class Paper(Protocol):
     """Takes one line after the other."""
+
+    @property
+    def width(self) -> int:
+        """characters in a line; longer ones are written whole"""
 
     def write(self, text: str, style: str) -> None:
         """One line without its newline; `style` as rich names styles, empty for none."""
@@ -23,8 +31,9 @@ class Paper(Protocol):
 class Plain:
     """A pipe or a file."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, width: int = WIDTH) -> None:
         self.stream = stream
+        self.width = width
 
     def write(self, text: str, style: str) -> None:
         """The text alone."""
@@ -37,6 +46,7 @@ class Coloured:
 
     def __init__(self, console: Console) -> None:
         self.console = console
+        self.width = console.width
 
     def write(self, text: str, style: str) -> None:
         """The text in its style; never taken for markup."""
@@ -48,7 +58,15 @@ class Coloured:
 def paper(stream: TextIO, env: Mapping[str, str] = os.environ) -> Paper:
     """Coloured on a terminal (or with `FORCE_COLOR`), plain elsewhere and with `NO_COLOR`."""
     if env.get("NO_COLOR") or not (stream.isatty() or env.get("FORCE_COLOR")):
-        return Plain(stream)
+        columns = env.get("COLUMNS", "")
+        return Plain(stream, _terminal_width(stream) or (int(columns) if columns.isdigit() else 0) or WIDTH)
     from rich.console import Console
 
     return Coloured(Console(file=stream, highlight=False, emoji=False))
+
+
+def _terminal_width(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return 0

@@ -9,7 +9,9 @@ from knobledger.report.paper import Paper
 
 _HOMES = {
     "knobledger.report.plans": "knobledger.report.terminal_plan",
+    "knobledger.report.blame": "knobledger.report.terminal_look",
     "knobledger.report.changes": "knobledger.report.terminal_look",
+    "knobledger.report.drift": "knobledger.report.terminal_drift",
     "knobledger.report.pending": "knobledger.report.terminal_pending",
     "knobledger.report.signers": "knobledger.report.terminal_signers",
     "knobledger.report.status": "knobledger.report.terminal_look",

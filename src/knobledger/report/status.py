@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +70,19 @@ class TargetStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class Differs:
+    """A knob whose value is not the same in all services of a group that set it."""
+
+    group: str
+    name: str
+    values: tuple[tuple[TargetName, str], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """One entry of `differs`."""
+        return {"group": self.group, "name": self.name, "values": dict(self.values)}
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """All targets asked for, then what is left open in the workspace."""
 
@@ -78,6 +92,7 @@ class Status:
     in_doubt: tuple[str, ...]
     open_plans: tuple[str, ...]
     live: bool
+    differs: tuple[Differs, ...] = ()
     exit_code: int = 0
     unreviewed: tuple[str, ...] = ()
     """changes made by breaking the glass, that nobody else has signed for"""
@@ -91,7 +106,26 @@ class Status:
             "open_plans": list(self.open_plans),
             "unreviewed": list(self.unreviewed),
             "documents": [{"document": name, "stale": count} for name, count in self.documents],
+            "differs": [item.to_json() for item in self.differs],
         }
+
+
+def differences_in(
+    groups: Mapping[str, Sequence[TargetName]], targets: Sequence[TargetStatus]
+) -> Iterator[Differs]:
+    """Knobs that several targets of a group set, and not to the same value; by the masked values."""
+    shown = {item.target: item for item in targets}
+    for group, members in groups.items():
+        values: dict[str, dict[TargetName, str]] = {}
+        for member in members:
+            for knob in shown[member].knobs if member in shown else ():
+                found = knob.occurrence
+                if found["wins"]:
+                    text = found["raw"] if found["value"] is None else found["value"]
+                    values.setdefault(found["name"], {}).setdefault(member, text)
+        for name, by_target in values.items():
+            if len(set(by_target.values())) > 1:
+                yield Differs(group, name, tuple(by_target.items()))
 
 
 def occurrence_json(item: Occurrence, masker: Masker) -> dict[str, Any]:

@@ -1,82 +1,21 @@
-"""Changes, entries, lines and knobs for a person: `since`, `log`, `blame`, `status`, `scan`.
+"""Entries, lines and knobs for a person: `log`, `blame`, `status`, `scan`; `since` is in `terminal_since`.
 
 Each entry is one line that stays readable when it wraps, and one dimmer line with its reason.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from knobledger.event import moment_of
+from knobledger.events.changes import Observed
 from knobledger.names import EventId, short
-from knobledger.report.changes import Blame, ChangeLine, Log, Since
+from knobledger.report.blame import Blame, BlameLine
+from knobledger.report.changes import Log
 from knobledger.report.paper import Paper
 from knobledger.report.scanned import Scan, ScannedEdit
-from knobledger.report.serving import RestartReport
 from knobledger.report.status import Status, TargetStatus
 from knobledger.report.terminal import diff_text, edit_text, line, render
-
-
-def local(at: str, zone: str) -> datetime:
-    """A moment of an event on the clock of a zone."""
-    return moment_of(at).astimezone(ZoneInfo(zone))
-
-
-@render.register
-def _(report: Since, page: Paper) -> None:
-    items: list[ChangeLine | RestartReport] = [*report.changes, *report.observed, *report.restarts]
-    items.sort(key=lambda item: item.at)
-    line(page, f"since {report.start.echo()}", "bold")
-    for item in items:
-        if isinstance(item, RestartReport):
-            _restart(item, report.zone, page)
-        else:
-            _change(item, report.zone, page)
-    if not items:
-        line(page, "nothing changed, as far as the ledger knows")
-    for one in report.hypotheses:
-        alone = ", on timing alone" if one.timing_alone and one.standing == "open" else ""
-        line(page, f"why    {one.slug} [{one.standing}{alone}]  {one.claim}".rstrip())
-    for drift in report.drift:
-        line(page, f"now    {drift.target}  {drift.message}", "yellow")
-    if report.looked and not report.drift:
-        line(page, "now    every target holds its last recorded bytes", "green")
-    if not report.looked:
-        line(
-            page,
-            "edits by hand that nobody has looked at yet are not here: `--live` asks the hosts",
-            "dim",
-        )
-
-
-def _restart(item: RestartReport, zone: str, page: Paper) -> None:
-    chain = item.chain
-    when = local(item.at, zone)
-    what = f"{short(chain.id)}  restart  {', '.join(chain.services)}   [{item.outcome}]"
-    line(page, f"{when:%m-%d %H:%M:%S %Z}  {what}", "" if item.done else "red")
-    by = f"by {chain.started.actor}"
-    about = f"after change {short(chain.started.plan)}" if chain.started.plan else ""
-    why = chain.ended.reason if chain.ended else ""
-    line(page, "    " + "; ".join(part for part in (by, about, why) if part), "dim")
-
-
-def _change(item: ChangeLine, zone: str, page: Paper) -> None:
-    when = local(item.at, zone)
-    what = "; ".join(edit_text(edit) for edit in item.edits) or "lines that hold no knob"
-    where = ", ".join(item.targets)
-    state = item.status + (f" by {short(item.by)}" if item.by else "")
-    line(page, f"{when:%m-%d %H:%M:%S %Z}  {short(item.change)}  {where}  {what}   [{state}]")
-    by = f"{item.actor} for {item.on_behalf_of}" if item.on_behalf_of else item.actor
-    who = f"by hand, seen by {by}" if item.verb == "observed" else f"{item.verb} by {by}"
-    parts = [
-        who,
-        f"because: {item.why}" if item.why else "",
-        f"hypothesis: {', '.join(item.hypotheses)}" if item.hypotheses else "",
-        item.finding or "",
-    ]
-    line(page, "    " + "; ".join(part for part in parts if part), "dim")
+from knobledger.report.terminal_since import local
 
 
 @render.register
@@ -94,21 +33,52 @@ def _(report: Log, page: Paper) -> None:
             f"{short(entry.id)}  {when:%Y-%m-%d %H:%M:%S %Z}  {name:20}  {entry.target or ''}  {what}".rstrip(),
         )
         by = f"{event.actor} for {event.on_behalf_of}" if event.on_behalf_of else event.actor
-        line(page, f"          by {by}" + (f": {entry.text}" if entry.text else ""), "dim")
+        by_hand = isinstance(event, Observed)
+        line(
+            page,
+            f"          {'seen ' if by_hand else ''}by {by}" + (f": {entry.text}" if entry.text else ""),
+            "dim",
+        )
+        if isinstance(event, Observed) and event.not_after:
+            start, end = (local(at, event.zone) if at else None for at in (event.not_before, event.not_after))
+            after = f"after {start:%Y-%m-%d %H:%M:%S %Z}, " if start else ""
+            line(page, f"          it happened {after}by {end:%Y-%m-%d %H:%M:%S %Z}", "dim")
+        if report.full and isinstance(event, Observed):
+            for hint in event.hints:
+                line(page, f"          hint: {hint}", "dim")
+            diff_text(page, event.diff)
 
 
 @render.register
 def _(report: Blame, page: Paper) -> None:
-    width = max((len(item.actor) for item in report.lines), default=0)
+    width = max((len(_who(item)) for item in report.lines), default=0)
     for item in report.lines:
         if item.change is None:
-            origin = f"{'not recorded':8}  {'':16}"
+            origin = f"{'-' * 8}  {'':16}"
         else:
             origin = f"{short(item.change)}  {item.at[:16].replace('T', ' '):16}"
-        who = "(first seen)" if item.first_contact else item.actor
-        line(page, f"{origin}  {who:{max(width, 12)}}  {item.line:4}  {item.text}")
+        line(page, f"{origin}  {_who(item):{max(width, 12)}}  {item.line:4}  {item.text}")
+    for knob in report.knobs if report.by_knob else ():
+        now = "absent now" if knob.value is None else f"now {knob.value!r}"
+        line(page, f"{knob.name}   {now}" + (f", line {knob.line}" if knob.line else ""), "bold")
+        for turn in knob.turns:
+            by = f" by {short(turn.by)}" if turn.by else ""
+            why = f": {turn.why}" if turn.why else ""
+            line(
+                page,
+                f"  {short(turn.event)}  {turn.at[:19].replace('T', ' ')}Z  {turn.actor or 'by hand'}  "
+                f"{edit_text(turn.edit)}   [{turn.status}{by}]{why}",
+            )
+        if not knob.turns:
+            line(page, "  no edit of it is recorded: it was there when the file was first seen", "dim")
     for text in report.remarks:
         line(page, f"note: {text}", "dim")
+
+
+def _who(item: BlameLine) -> str:
+    if item.change is None:
+        return "(not recorded)"
+    return "(first seen)" if item.first_contact else "(by hand)" if item.by_hand else item.actor
 
 
 @render.register
@@ -117,6 +87,9 @@ def _(report: Status, page: Paper) -> None:
         line(page, "hosts.toml names no service yet")
     for target in report.targets:
         _target(target, report.live, page)
+    for differs in report.differs:
+        values = ", ".join(f"{target} {value!r}" for target, value in differs.values)
+        line(page, f"differs in group {differs.group}: {differs.name}: {values}", "yellow")
     for text in report.in_doubt:
         line(page, f"in doubt: {text}; `knob recover` settles it", "red")
     for change in report.unreviewed:

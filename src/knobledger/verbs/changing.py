@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from knobledger.apply import attempt, ready
 from knobledger.drafting import Draft, Options, draft_content, draft_edit, look
 from knobledger.errors import KnobError, NotApproved, PlanMode, Refused, Unknown, Usage
-from knobledger.events.changes import Approved, Rejected
+from knobledger.events.changes import Approved, Observed, Rejected
 from knobledger.hosts.config import Target
 from knobledger.knobs import Request
 from knobledger.names import EventId, TargetName, short
@@ -56,29 +56,56 @@ class Changing(Confirming, Asking):
         return self._drafted(draft_content(self.desk, seen, content, options))
 
     def revert(self, change: str, options: Options) -> PlanReport | NothingToDo:
-        """Plans the undoing of a change."""
+        """Plans the undoing of a change, or of an edit by hand."""
         from knobledger.undoing import change_to_revert
 
-        return self._undo("revert", change_to_revert(self.state, self.find_change(change)), options)
+        return self._undo("revert", change_to_revert(self.state, self._change_or_edit(change)), options)
 
     def restore(self, what: str, options: Options) -> PlanReport | NothingToDo:
-        """Plans the undoing of a revert, named by itself, by the change it took back, or by a backup's name."""
-        from knobledger.undoing import change_of_backup, change_to_restore
+        """Plans the undoing of a revert, named by itself, by the change it took back, or by a backup's name.
+
+        The revert may have been made by hand; the backup may be a copy that somebody made before it.
+        """
+        from knobledger.undoing import (
+            change_of_backup,
+            change_to_restore,
+            change_to_revert,
+            observation_of_copy,
+        )
 
         found = change_of_backup(self.state, what)
+        if found is None and (by_hand := observation_of_copy(self.state, what)):
+            return self._undo("restore", change_to_revert(self.state, by_hand), options)
         if found is None and what.endswith(".bak"):
             raise Unknown(
-                f"no recorded backup has the name {what!r}", hint="`knob backups TARGET` lists them"
+                f"no recorded backup has the name {what!r}",
+                hint="`knob backups TARGET` lists them; `knob adopt TARGET --backups` records those of others",
             )
-        found = found or self.find_change(what)
+        found = found or self._change_or_edit(what)
         return self._undo("restore", change_to_restore(self.state, found), options)
+
+    def _change_or_edit(self, text: str) -> EventId:
+        """A change, or an edit by hand that was observed. Raises `Unknown`; `Refused` for a first contact."""
+        id_ = None if text.startswith("@") else self.desk.ledger.resolve(text)
+        event = self.state.events[id_] if id_ else None
+        if id_ is None or not isinstance(event, Observed):
+            return self.find_change(text)
+        if event.previous is None:
+            raise Refused(
+                f"{short(id_)} is the first that was seen of {event.target}: nothing is known from before it",
+                hint=f"`knob adopt {event.target} --backups` looks for copies",
+            )
+        return id_
 
     def _undo(self, verb: Verb, change: EventId, options: Options) -> PlanReport | NothingToDo:
         from knobledger.undoing import draft_undo
 
         options = self.weighed(verb, options)
-        plan = self.state.plans[change]
-        applied = [a.started.target for a in plan.attempts if a.succeeded]
+        event = self.state.events[change]
+        if isinstance(event, Observed):
+            applied = [event.target]
+        else:
+            applied = [a.started.target for a in self.state.plans[change].attempts if a.succeeded]
         self.check_window(applied, options)
         return self._drafted(draft_undo(self.desk, verb, change, self.targets(applied), options))
 

@@ -13,7 +13,8 @@ from knobledger.state import Plan
 if TYPE_CHECKING:
     from knobledger.looking import Query
     from knobledger.moment import Resolved
-    from knobledger.report.changes import Blame, Log, Since
+    from knobledger.report.blame import Blame
+    from knobledger.report.changes import Log, Since
     from knobledger.report.status import Status
     from knobledger.report.upkeep import Backups, Difference, Plans
 
@@ -58,7 +59,12 @@ class Looking(Opening):
         from knobledger import looking
 
         wanted = self.config.targets(targets or ["*"]) if self.config.hosts else ()
-        return looking.status(self.desk, wanted, None if recorded else self.host)
+        groups = {
+            name: [target.name for target in self.config.targets(members)]
+            for name, members in self.config.groups.items()
+            if members
+        }
+        return looking.status(self.desk, wanted, None if recorded else self.host, groups)
 
     def since(
         self, start: Resolved, until: Resolved | None, target: str | None = None, *, live: bool = False
@@ -67,10 +73,13 @@ class Looking(Opening):
         from knobledger import looking
 
         only = self.config.target(target) if target else None
-        wanted = (only,) if only else (self.config.targets(["*"]) if self.config.hosts else ())
-        return looking.since(
-            self.desk, start, until, only.name if only else None, wanted, self.host if live else None
-        )
+        drift = None
+        if live:
+            from knobledger import drifting
+
+            wanted = (only,) if only else (self.config.targets(["*"]) if self.config.hosts else ())
+            drift = drifting.drift(self.desk, wanted, self.host)
+        return looking.since(self.desk, start, until, only.name if only else None, drift)
 
     def log(self, query: Query) -> Log:
         """Events that match, newest first, by the SQL index."""
@@ -78,12 +87,12 @@ class Looking(Opening):
 
         return looking.log(self.desk, query)
 
-    def blame(self, target: str) -> Blame:
-        """Each line of a target with the entry that brought it."""
-        from knobledger import looking
+    def blame(self, target: str, names: Sequence[str] = ()) -> Blame:
+        """Each line of a target with the entry that brought it; with `names`, the history of these knobs."""
+        from knobledger import blaming
 
         where, host = self.only(target)
-        return looking.blame(self.desk, where, host)
+        return blaming.blame(self.desk, where, host, names)
 
     def diff(self, target: str, a: str | None, b: str | None) -> Difference:
         """The difference of two states of a target (a change, a backup, `live`), or of two targets."""

@@ -1,0 +1,167 @@
+"""Which entry brought each line and each knob: the report behind `blame`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+from knobledger.events.changes import Observed
+from knobledger.names import EventId, TargetName
+from knobledger.plan import Edit
+from knobledger.state import Fate, KnobEdit, State
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One recorded edit of a knob, and what became of it."""
+
+    edit: Edit
+    event: EventId
+    at: str
+    actor: str
+    """empty: by hand"""
+    why: str
+    status: Fate
+    by: EventId | None
+
+    def to_json(self) -> dict[str, Any]:
+        """One entry of `history`."""
+        return {
+            "before": self.edit.before,
+            "after": self.edit.after,
+            "change": self.event,
+            "at": self.at,
+            "actor": self.actor,
+            "why": self.why,
+            "status": self.status,
+            "by": self.by,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class KnobHistory:
+    """One knob of a target: its value now, and every recorded edit, oldest first."""
+
+    name: str
+    value: str | None
+    """None: absent now"""
+    line: int | None
+    turns: tuple[Turn, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """One entry of `knobs`."""
+        return {
+            "name": self.name,
+            "value": self.value,
+            "line": self.line,
+            "history": [turn.to_json() for turn in self.turns],
+        }
+
+
+def knob_history(
+    state: State, name: str, value: str | None, line: int | None, edits: Sequence[KnobEdit]
+) -> KnobHistory:
+    """The history of a knob from its edits in the state."""
+    return KnobHistory(name, value, line, tuple(_turn(state, edit) for edit in edits))
+
+
+def _turn(state: State, edit: KnobEdit) -> Turn:
+    event = state.events[edit.event]
+    actor = "" if edit.observed else event.actor
+    return Turn(edit.edit, edit.event, edit.at, actor, getattr(event, "why", ""), edit.fate, edit.by)
+
+
+@dataclass(frozen=True, slots=True)
+class BlameLine:
+    """One line of a target with the entry that brought it."""
+
+    line: int
+    text: str
+    knobs: tuple[str, ...]
+    change: EventId | None
+    """None: not recorded yet"""
+    at: str
+    actor: str
+    why: str
+    first_contact: bool
+    """it was there when the file was first seen"""
+    by_hand: bool
+    """nobody knows who; the entry only tells that it was seen"""
+
+    def to_json(self) -> dict[str, Any]:
+        """One entry of `lines`."""
+        return {
+            "line": self.line,
+            "text": self.text,
+            "knobs": list(self.knobs),
+            "change": self.change,
+            "at": self.at,
+            "actor": self.actor,
+            "why": self.why,
+            "first_contact": self.first_contact,
+            "by_hand": self.by_hand,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """A target, line by line."""
+
+    target: TargetName
+    lines: tuple[BlameLine, ...]
+    knobs: tuple[KnobHistory, ...] = ()
+    remarks: tuple[str, ...] = ()
+    by_knob: bool = False
+    """certain knobs were asked for"""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of `blame`."""
+        return {
+            "target": self.target,
+            "lines": [line.to_json() for line in self.lines],
+            "knobs": [knob.to_json() for knob in self.knobs],
+            "remarks": list(self.remarks),
+        }
+
+
+def blame_lines(
+    state: State,
+    versions: Sequence[tuple[EventId | None, bytes]],
+    shown: Sequence[str],
+    knobs: dict[int, list[str]],
+) -> tuple[BlameLine, ...]:
+    """Follows each line of the last version back to the first version that has it.
+
+    `versions` are the recorded states with their bytes, oldest first, the live bytes last (with None as
+    their entry, if not recorded); `shown` are the last version's lines with secrets masked; `knobs` the names by line.
+    """
+    owners: list[EventId | None] = []
+    before: list[bytes] = []
+    for entry, content in versions:
+        lines = content.split(b"\n")
+        fresh: list[EventId | None] = [entry] * len(lines)
+        for old, new, size in SequenceMatcher(None, before, lines, autojunk=False).get_matching_blocks():
+            fresh[new : new + size] = owners[old : old + size]
+        owners, before = fresh, lines
+    return tuple(_blame_line(state, i, text, owners, knobs) for i, text in enumerate(shown))
+
+
+def _blame_line(
+    state: State, index: int, text: str, owners: Sequence[EventId | None], knobs: dict[int, list[str]]
+) -> BlameLine:
+    owner = owners[index] if index < len(owners) else None
+    event = state.events.get(owner) if owner else None
+    first = isinstance(event, Observed) and event.previous is None
+    return BlameLine(
+        line=index + 1,
+        text=text,
+        knobs=tuple(knobs.get(index + 1, ())),
+        change=owner,
+        at=event.happened if isinstance(event, Observed) else event.at if event else "",
+        actor="" if first or isinstance(event, Observed) or event is None else event.actor,
+        why=getattr(event, "why", "") if event else "",
+        first_contact=first,
+        by_hand=event is None or isinstance(event, Observed),
+    )
