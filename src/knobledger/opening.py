@@ -28,6 +28,7 @@ from knobledger.moment import Resolved, parse
 from knobledger.names import EventId, short, steps_back
 from knobledger.state import Plan, State
 from knobledger.syntax import complaint
+from knobledger.watch import Unwatched, Watch
 from knobledger.who import author, signing_key
 
 Connect = Callable[[HostConfig, Path], Host]
@@ -47,6 +48,8 @@ class Opening:
         self.env = env
         self.notes: list[str] = []
         """sentences for the footer of the command"""
+        self.watch: Watch = Unwatched()
+        """is told which hosts are waited for"""
         self._on_behalf_of = on_behalf_of
         self._connect = connect or (lambda host, root: connect_host(host, root=root))
         self._hosts: dict[str, Host] = {}

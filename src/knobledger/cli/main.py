@@ -158,6 +158,7 @@ def error_details(error: KnobError) -> list[str]:
             else "by hand"
         )
         lines.append(f"later edit: {item['sign']}{item['text']}   ({by})")
+    lines += [f"{item['target']}: {item['message']}" for item in _dicts(error, "targets")]
     commands = error.values.get("commands")
     if isinstance(commands, (list, tuple)):
         lines += [f"$ {command}" for command in commands]

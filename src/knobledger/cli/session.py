@@ -12,9 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from knobledger.cli.progress import Progress
+
 if TYPE_CHECKING:
     from knobledger.knobs import Masker
     from knobledger.workspace import Workspace
+
+
+def _limit_s(workspace: Workspace, host: str) -> float:
+    """How long one step on a host may take at most: connecting and one command."""
+    config = workspace.config.hosts[host]
+    return config.connect_timeout_s + config.command_timeout_s
 
 
 class Shown(Protocol):
@@ -44,10 +52,13 @@ class Session:
             self.directory, os.environ, on_behalf_of=self.on_behalf_of, connect=ahead.connect
         )
         self.masker = opened.masker
+        progress = Progress(lambda host: _limit_s(opened, host))
+        opened.watch = progress
         try:
             with opened:
                 yield opened
         finally:
+            progress.stop()
             for note in opened.notes:
                 self.say(f"note: {note}")
 

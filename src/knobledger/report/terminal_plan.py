@@ -13,21 +13,28 @@ from knobledger.report.terminal import diff_text, edit_text, line, render
 
 @render.register
 def _(report: PlanReport, page: Paper) -> None:
-    planned = report.planned
-    head = "applied" if report.is_change else f"plan ({report.status})"
-    for target in report.targets:
-        file = target.file
-        line(page, f"{head} {short(report.id)}   {planned.verb} {file.target}   {file.path}", "bold")
-        for edit in file.edits:
-            line(page, f"  {edit_text(edit)}")
-        _later(file, page)
-        if target.outcome == "applied":
-            _proof(report, target, page)
-        else:
-            diff_text(page, file.diff)
-            if target.message:
-                line(page, f"  {target.outcome}: {target.message}", "red")
+    if len(report.targets) > 1:
+        from knobledger.report.terminal_fleet import fleet
+
+        fleet(report, page)
+    else:
+        _only(report, report.targets[0], page)
     _reasons(report, page)
+
+
+def _only(report: PlanReport, target: TargetOutcome, page: Paper) -> None:
+    head = "applied" if report.is_change else f"plan ({report.status})"
+    file = target.file
+    line(page, f"{head} {short(report.id)}   {report.planned.verb} {file.target}   {file.path}", "bold")
+    for edit in file.edits:
+        line(page, f"  {edit_text(edit)}")
+    _later(file, page)
+    if target.outcome == "applied":
+        _proof(report, target, page)
+    else:
+        diff_text(page, file.diff)
+        if target.message:
+            line(page, f"  {target.outcome}: {target.message}", "red")
 
 
 def _later(file: PlannedFile, page: Paper) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from knobledger.apply import attempt, ready
-from knobledger.drafting import Draft, Options, draft_content, draft_edit, look
-from knobledger.errors import KnobError, NotApproved, PlanMode, Refused, Unknown, Usage
+from knobledger import fleet
+from knobledger.apply import ready
+from knobledger.drafting import Draft, Options, draft_content, draft_edit
+from knobledger.errors import NotApproved, PlanMode, Refused, Unknown, Usage
 from knobledger.events.changes import Approved, Rejected
 from knobledger.hosts.config import Target
 from knobledger.knobs import Request
 from knobledger.names import EventId, TargetName, short
 from knobledger.opening import Opening
-from knobledger.plan import PlannedFile, Verb
+from knobledger.plan import Verb
 from knobledger.report.plans import Decided, NothingToDo, PlanReport, plan_report
 from knobledger.state import Plan
 from knobledger.who import signing_key
@@ -28,18 +29,22 @@ class Changing(Opening):
         self, targets: Sequence[str], requests: Sequence[Request], options: Options
     ) -> PlanReport | NothingToDo:
         """Plans knob values (or, with None, their absence) on targets."""
-        where = self.targets(targets)
+        where = self.config.targets(targets)
         verb: Verb = "unset" if all(request.value is None for request in requests) else "set"
         if not requests:
             raise Usage("no knob was named", hint="`knob set TARGET NAME=VALUE`")
-        return self._drafted(draft_edit(self.desk, verb, where, requests, options))
+        fleet.sizes(options.batches, len(where))
+        seen, left_out = fleet.look_at(
+            self.desk, where, self.host, self.watch, skip_unreachable=options.skip_unreachable
+        )
+        return self._drafted(draft_edit(self.desk, verb, seen, requests, options, left_out))
 
     def edit(
         self, target: str, editor: Callable[[bytes, str], bytes], options: Options
     ) -> PlanReport | NothingToDo:
         """Plans a whole file as `editor` returns it; it is given the live bytes and the file's name."""
-        where, host = self.only(target)
-        seen = look(self.desk, where, host)
+        where, _ = self.only(target)
+        [seen], _ = fleet.look_at(self.desk, [where], self.host, self.watch, skip_unreachable=False)
         content = editor(seen.remote.content, Path(where.path).name)
         return self._drafted(draft_content(self.desk, seen, content, options))
 
@@ -62,11 +67,19 @@ class Changing(Opening):
         return self._undo("restore", change_to_restore(self.state, found), options)
 
     def _undo(self, verb: Verb, change: EventId, options: Options) -> PlanReport | NothingToDo:
-        from knobledger.undoing import draft_undo
+        from knobledger.undoing import draft_undo, files_to_undo
 
         plan = self.state.plans[change]
-        applied = [a.started.target for a in plan.attempts if a.succeeded]
-        return self._drafted(draft_undo(self.desk, verb, change, self.targets(applied), options))
+        where = self.config.targets([a.started.target for a in plan.attempts if a.succeeded])
+        fleet.sizes(options.batches, len(where))
+        targets, left_out = fleet.read_all(
+            where,
+            lambda target: files_to_undo(self.state, change, target),
+            self.host,
+            self.watch,
+            skip_unreachable=options.skip_unreachable,
+        )
+        return self._drafted(draft_undo(self.desk, verb, change, targets, options, left_out))
 
     def _drafted(self, draft: Draft) -> PlanReport | NothingToDo:
         if draft.plan is None:
@@ -144,7 +157,7 @@ class Changing(Opening):
         return Decided(plan_report(self.state, found, self.now), "rejected", self.desk.author.actor)
 
     def apply(self, plan: str) -> PlanReport:
-        """Applies an approved plan, target by target, stopping at the first that fails.
+        """Applies an approved plan, hosts side by side, in the plan's batches.
 
         With one target its error is raised; with several the report carries each outcome.
         """
@@ -154,25 +167,20 @@ class Changing(Opening):
             from knobledger import approving
 
             approving.require(self.desk, self.config, found)
-        failures: dict[TargetName, KnobError] = {}
+        targets = [self.config.target(file.target) for file in found.planned.files]
         differences: dict[TargetName, tuple[str, ...]] = {}
-        for file in found.planned.files:
-            target = self.config.target(file.target)
-            try:
-                self._apply_to(found, file, target, differences)
-            except KnobError as error:
-                if len(found.planned.files) == 1:
-                    raise
-                failures[file.target] = error
-                break
+
+        def compare(target: Target) -> None:
+            """An undo that kept later edits shows that these are all."""
+            file = found.file_of(target.name)
+            if file and file.backup and not file.clean:
+                from knobledger import looking
+
+                differences[target.name] = looking.differences(
+                    self.desk, self.host(target.host), file, target
+                )
+
+        failures = fleet.carry_out(self.desk, found, targets, self.host, self.watch, compare)
+        if failures and len(targets) == 1:
+            raise failures[targets[0].name]
         return plan_report(self.state, found, self.now, failures=failures, differences=differences)
-
-    def _apply_to(
-        self, plan: Plan, file: PlannedFile, target: Target, differences: dict[TargetName, tuple[str, ...]]
-    ) -> None:
-        host = self.host(target.host)
-        attempt(self.desk, plan, target, host, lambda: self.host(target.host, fresh=True))
-        if file.backup and not file.clean:
-            from knobledger import looking
-
-            differences[target.name] = looking.differences(self.desk, host, file, target)
