@@ -126,7 +126,8 @@ def _undo_on(desk: Desk, verb: Verb, change: EventId, target: Target, read: Read
     seen = see(desk, target, read(target.path))
     ours = seen.remote.content
     theirs, backup = _before(desk, read, change, file)
-    base = _after(desk, read, change, file)
+    # in another clone there is no snapshot of it, and mostly nothing came later
+    base = ours if seen.remote.digest == file.result else _after(desk, read, change, file)
     names = tuple(edit.name for edit in file.edits)
     if options.exact:
         edits = changed_knobs(seen.reading, Reading.of(theirs, target.dialect))

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from knobledger.ahead import WITH_VALUE
-from knobledger.cli import change, confirm, look, signers, upkeep
+from knobledger.cli import change, confirm, look, share, signers, upkeep
 from knobledger.cli.session import session
 from knobledger.errors import Bug, Interrupted, KnobError, Usage
 
@@ -31,6 +31,7 @@ confirm.register(app)
 look.register(app)
 signers.register(app)
 upkeep.register(app)
+share.register(app)
 
 
 def _version(wanted: bool) -> None:

@@ -92,7 +92,7 @@ class Progress:
         table = Table.grid(padding=(0, 2))
         rows = self._rows()
         for host, step, elapsed, limit in rows[:_ROWS]:
-            table.add_row(Text(host), Text(step), f"{elapsed:.0f} s", f"at most {limit:.0f} s")
+            table.add_row(Text(host), Text(step), f"{elapsed:.0f} s", _at_most(limit))
         if len(rows) > _ROWS:
             table.add_row(f"and {len(rows) - _ROWS} more")
         if self._counted[1]:
@@ -105,14 +105,12 @@ class Progress:
             return []
         if len(rows) == 1:
             host, step, elapsed, limit = rows[0]
-            return [f"{host}: {step}, {elapsed:.0f} s (at most {limit:.0f} s)"]
+            return [f"{host}: {step}, {elapsed:.0f} s {_at_most(limit)}".rstrip()]
         step = rows[0][1]
         slow = ", ".join(f"{host} {elapsed:.0f} s" for host, _, elapsed, _ in rows[:3])
         done, of = self._counted
         through = f"{done} of {of} targets done, " if of else ""
-        return [
-            f"{step}: {through}{len(rows)} hosts under way, the slowest: {slow} (at most {rows[0][3]:.0f} s)"
-        ]
+        return [f"{step}: {through}{len(rows)} hosts under way, the slowest: {slow} {_at_most(rows[0][3])}"]
 
     def _rows(self) -> list[tuple[str, str, float, float]]:
         """The busy hosts, the one that is busy longest first."""
@@ -121,3 +119,7 @@ class Progress:
         now = time.monotonic()
         rows = [(host, step, now - since, self._limit_s(host)) for host, (step, since) in busy.items()]
         return sorted(rows, key=lambda row: -row[2])
+
+
+def _at_most(limit_s: float) -> str:
+    return f"(at most {limit_s:.0f} s)" if limit_s else ""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from knobledger.cli.progress import Progress
 
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
     from knobledger.workspace import Workspace
 
 
+Source = Literal["files", "replica"]
+"""where a command reads the ledger"""
+
+
 def _limit_s(workspace: Workspace, host: str) -> float:
-    """How long one step on a host may take at most: connecting and one command."""
-    config = workspace.config.hosts[host]
-    return config.connect_timeout_s + config.command_timeout_s
+    """How long one step on a host may take at most: connecting and one command. 0: it is no host, nobody knows."""
+    config = workspace.config.hosts.get(host)
+    return config.connect_timeout_s + config.command_timeout_s if config else 0.0
 
 
 class Shown(Protocol):
@@ -43,7 +47,7 @@ class Session:
     """of the workspace that was opened"""
 
     @contextmanager
-    def workspace(self) -> Iterator[Workspace]:
+    def workspace(self, source: Source = "files") -> Iterator[Workspace]:
         """The workspace that the command line and the environment mean; its footer is said at the end."""
         from knobledger import ahead
         from knobledger.workspace import Workspace
@@ -51,6 +55,7 @@ class Session:
         opened = Workspace.open(
             self.directory, os.environ, on_behalf_of=self.on_behalf_of, connect=ahead.connect
         )
+        opened.from_replica = source == "replica"
         self.masker = opened.masker
         progress = Progress(lambda host: _limit_s(opened, host))
         opened.watch = progress

@@ -10,7 +10,15 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
+from knobledger.cli.session import Source
+
 Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, kept in the ledger.")]
+From = Annotated[
+    Source,
+    typer.Option(
+        "--from", help="Read the ledger from its files, or from the PostgreSQL replica of hosts.toml."
+    ),
+]
 GoAhead = Annotated[bool, typer.Option("--go-ahead", help="This is the go-ahead: apply without asking.")]
 
 

@@ -11,6 +11,7 @@ _HOMES = {
     "knobledger.report.plans": "knobledger.report.terminal_plan",
     "knobledger.report.changes": "knobledger.report.terminal_look",
     "knobledger.report.pending": "knobledger.report.terminal_pending",
+    "knobledger.report.sharing": "knobledger.report.terminal_sharing",
     "knobledger.report.signers": "knobledger.report.terminal_signers",
     "knobledger.report.status": "knobledger.report.terminal_look",
     "knobledger.report.scanned": "knobledger.report.terminal_look",
