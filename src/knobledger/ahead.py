@@ -7,7 +7,6 @@ a connection that is closed unused; whatever fails here fails again, with its me
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from knobledger.errors import KnobError
 if TYPE_CHECKING:
     from knobledger.hosts.host import Host
     from knobledger.hosts.reach import HostConfig
+    from knobledger.hosts.waiting import Tell
     from knobledger.hosts.way import Way
 
 TARGET_FIRST = frozenset({"set", "unset", "edit", "blame", "diff", "backups", "live", "observe"})
@@ -62,7 +62,7 @@ def begin(argv: Sequence[str], env: Mapping[str, str]) -> None:
                 _begun[root, name] = config, way
 
 
-def connect(config: HostConfig, root: Path) -> Host:
+def connect(config: HostConfig, root: Path, tell: Tell | None = None) -> Host:
     """The connection that was begun ahead if it is the one that is wanted, else a new one."""
     from knobledger.hosts.connect import connect as connect_host
 
@@ -70,11 +70,7 @@ def connect(config: HostConfig, root: Path) -> Host:
     if way is not None and guessed != config:
         way.stop()
         way = None
-    return connect_host(config, root=root, begun=way, tell=_tell)
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    return connect_host(config, root=root, begun=way, tell=tell)
 
 
 def drop() -> None:

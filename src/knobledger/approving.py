@@ -51,7 +51,10 @@ def plan_text(plan: EventId, planned: Planned, policy: Policy) -> bytes:
         f"policy {policy}",
         f"expires {planned.expires}",
         f"restart {planned.restart}",
+        f"roll-back-on-failure {'yes' if planned.roll_back_on_failure else 'no'}",
         f"confirm-within {planned.confirm_within_s}",
+        f"batches {' '.join(planned.batches)}",
+        f"max-failures {planned.max_failures}",
         f"in-place {'yes' if planned.in_place else 'no'}",
     ]
     for file in planned.files:

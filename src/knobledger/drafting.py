@@ -6,23 +6,33 @@ A plan is made on the bytes that are on the host now. Nothing on the host is cha
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from knobledger.author import Author
 from knobledger.diff import unified
-from knobledger.errors import Refused
+from knobledger.errors import KnobError, Refused, together
 from knobledger.event import moment_of, stamp
 from knobledger.events.changes import Observed, Planned
 from knobledger.events.entry import Event
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host, RemoteFile
-from knobledger.knobs import KnobEdit, Masker, Reading, Request, SyntaxCheck, changed_knobs, edit
+from knobledger.knobs import (
+    Dialect,
+    Edited,
+    KnobEdit,
+    Masker,
+    Reading,
+    Request,
+    SyntaxCheck,
+    changed_knobs,
+    edit,
+)
 from knobledger.knobs.reading import prepare
 from knobledger.ledger.snapshots import Snapshots
 from knobledger.ledger.store import Ledger
-from knobledger.names import Digest, EventId, HostPath, digest_of
+from knobledger.names import Digest, EventId, HostPath, TargetName, digest_of
 from knobledger.past import drift_bounds
 from knobledger.plan import Ask, Edit, LaterEdit, PlannedFile, Policy, Purpose, RestartScope, Verb
 from knobledger.state import State
@@ -30,7 +40,7 @@ from knobledger.state import State
 
 @dataclass(slots=True)
 class Desk:
-    """What making and applying plans needs at hand; one per command."""
+    """What making and applying plans needs at hand; one per command. Threads may write at the same time."""
 
     ledger: Ledger
     snapshots: Snapshots
@@ -40,12 +50,24 @@ class Desk:
     syntax: SyntaxCheck | None = None
     sign: Callable[[Planned], Planned] | None = None
     """puts the planner's signature on a plan that needs two persons"""
+    _readings: dict[tuple[Digest, Dialect], Reading] = field(default_factory=dict)
+    _writing: threading.Lock = field(default_factory=threading.Lock)
 
     def write(self, event: Event) -> EventId:
-        """Appends an event to the ledger, then to the state."""
-        id_ = self.ledger.append(event)
-        self.state.add(id_, event)
+        """Appends an event to the ledger, then to the state: for all threads in the same order."""
+        with self._writing:
+            id_ = self.ledger.append(event)
+            self.state.add(id_, event)
         return id_
+
+    def reading(self, content: bytes, dialect: Dialect) -> Reading:
+        """What is in these bytes; read once, on however many hosts they lie. The masker knows their secrets then."""
+        key = digest_of(content), dialect
+        if key not in self._readings:
+            reading = Reading.of(content, dialect)
+            self.masker.content(reading)
+            self._readings[key] = reading
+        return self._readings[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +89,9 @@ class Options:
     roll_back_on_failure: bool = False
     despite: str = ""
     expires_in: timedelta = timedelta(hours=24)
+    batches: tuple[str, ...] = ()
+    max_failures: int = 0
+    skip_unreachable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +130,13 @@ class Sketch:
 
 
 def look(desk: Desk, target: Target, host: Host) -> Seen:
-    """Reads a target, and records its bytes if they are not the ones last recorded: see `record`."""
+    """Reads a target, and records its bytes if they are not the ones last recorded: see `see`."""
     # Its reader is loaded while the host is waited for, who takes as long.
     threading.Thread(target=prepare, args=(target.dialect,), daemon=True).start()
-    return record(desk, target, host.read(target.path))
+    return see(desk, target, host.read(target.path))
 
 
-def record(desk: Desk, target: Target, remote: RemoteFile) -> Seen:
+def see(desk: Desk, target: Target, remote: RemoteFile) -> Seen:
     """Records the bytes that were read, if they are not the ones last recorded.
 
     Drift and first contact are recorded as observed, never credited to the one who looks.
@@ -127,8 +152,7 @@ def observation(
     desk: Desk, target: Target, remote: RemoteFile, hints: Sequence[str] = ()
 ) -> tuple[Seen, Observed | None]:
     """A target as it was read, and the event that would record its bytes; None: they are recorded. Writes nothing."""
-    reading = Reading.of(remote.content, target.dialect)
-    desk.masker.content(reading)  # from here on it knows the file's secrets, wherever they turn up
+    reading = desk.reading(remote.content, target.dialect)
     known = desk.state.files.get(target.name)
     if known and known.digest == remote.digest:
         return Seen(target, remote, reading), None
@@ -171,20 +195,43 @@ def on_our_clock(seconds: float, offset_s: float) -> datetime:
 def draft_edit(
     desk: Desk,
     verb: Verb,
-    targets: Sequence[tuple[Target, Host]],
+    targets: Sequence[Seen],
     requests: Sequence[Request],
     options: Options,
+    left_out: Mapping[TargetName, KnobError] | None = None,
 ) -> Draft:
-    """Plans knob edits on every target; those that are as wished already are left out."""
+    """Plans knob edits on every target; those that are as wished already are left out.
+
+    `left_out` are targets of the wish that could not be reached; the plan names them. Raises for all targets
+    at once what is wrong with any (`together`).
+    """
     sketches = []
     asks = tuple(_ask(desk.masker, request) for request in requests)
-    for target, host in targets:
-        seen = look(desk, target, host)
-        edited = edit(
-            seen.reading, requests, add=options.add, line=options.line, force=options.force, check=desk.syntax
+    edits: dict[tuple[Digest, Dialect], Edited | KnobError] = {}
+    refused: dict[str, KnobError] = {}
+    for seen in targets:
+        key = seen.remote.digest, seen.target.dialect
+        if key not in edits:
+            edits[key] = _edited(desk, seen.reading, requests, options)
+        match edits[key]:
+            case Edited() as edited:
+                sketches.append(Sketch(seen, edited.content, edited.edits, edited.warnings))
+            case KnobError() as error:
+                refused[seen.target.name] = error
+    if refused:
+        raise together(refused, len(targets))
+    return write_plan(desk, verb, sketches, options, asks=asks, left_out=left_out)
+
+
+def _edited(
+    desk: Desk, reading: Reading, requests: Sequence[Request], options: Options
+) -> Edited | KnobError:
+    try:
+        return edit(
+            reading, requests, add=options.add, line=options.line, force=options.force, check=desk.syntax
         )
-        sketches.append(Sketch(seen, edited.content, edited.edits, edited.warnings))
-    return write_plan(desk, verb, sketches, options, asks=asks)
+    except KnobError as error:
+        return error
 
 
 def _ask(masker: Masker, request: Request) -> Ask:
@@ -215,6 +262,7 @@ def write_plan(
     *,
     asks: tuple[Ask, ...] = (),
     undoes: EventId | None = None,
+    left_out: Mapping[TargetName, KnobError] | None = None,
 ) -> Draft:
     """Writes snapshots, then the plan that needs them."""
     seen = tuple(sketch.seen for sketch in sketches)
@@ -225,10 +273,11 @@ def write_plan(
     for sketch in wanted:
         desk.snapshots.put(sketch.seen.remote.content)
         desk.snapshots.put(sketch.content)
+    shown: dict[tuple[object, ...], _Shown] = {}
     planned = Planned(
         **desk.author.signs(),
         verb=verb,
-        files=tuple(_planned_file(desk.masker, sketch) for sketch in wanted),
+        files=tuple(_planned_file(desk, sketch, shown) for sketch in wanted),
         asks=asks,
         why=desk.masker.text(options.why),
         hypotheses=options.hypotheses,
@@ -246,17 +295,31 @@ def write_plan(
         roll_back_on_failure=options.roll_back_on_failure,
         policy=_strictest(sketch.seen.target for sketch in wanted),
         expires=stamp(desk.author.now() + options.expires_in),
-        warnings=tuple(desk.masker.text(w) for sketch in wanted for w in sketch.warnings),
+        warnings=tuple(dict.fromkeys(desk.masker.text(text) for text in _warnings(wanted, left_out or {}))),
+        batches=options.batches,
+        max_failures=options.max_failures,
     )
     if planned.policy == "two-person" and desk.sign:
         planned = desk.sign(planned)
     return Draft(desk.write(planned), planned, seen, remarks)
 
 
-def _planned_file(masker: Masker, sketch: Sketch) -> PlannedFile:
+_Shown = tuple[tuple[Edit, ...], str]
+"""edits and difference as they are stored"""
+
+
+def _planned_file(desk: Desk, sketch: Sketch, shown: dict[tuple[object, ...], _Shown]) -> PlannedFile:
+    """`shown` keeps what is the same for all hosts on which the same bytes become the same others."""
     seen = sketch.seen
-    after = Reading.of(sketch.content, seen.target.dialect)
-    edits = masked_edits(masker, sketch.edits)
+    dialect, path = seen.target.dialect, seen.target.path
+    key = (seen.remote.digest, sketch.content, dialect, path, sketch.edits)
+    if key not in shown:
+        after = desk.reading(sketch.content, dialect)
+        shown[key] = (
+            masked_edits(desk.masker, sketch.edits),
+            masked_diff(desk.masker, seen.reading, after, path),
+        )
+    edits, diff = shown[key]
     return PlannedFile(
         target=seen.target.name,
         path=seen.target.path,
@@ -265,7 +328,7 @@ def _planned_file(masker: Masker, sketch: Sketch) -> PlannedFile:
         edits=edits,
         base=seen.remote.digest,
         result=digest_of(sketch.content),
-        diff=masked_diff(masker, seen.reading, after, seen.target.path),
+        diff=diff,
         lines=sketch.names or tuple(edit.name for edit in edits),
         clean=sketch.clean,
         backup=sketch.backup,
@@ -273,6 +336,13 @@ def _planned_file(masker: Masker, sketch: Sketch) -> PlannedFile:
         later_edits=sketch.later,
         drifted_from=seen.drifted_from,
     )
+
+
+def _warnings(sketches: Sequence[Sketch], left_out: Mapping[TargetName, KnobError]) -> Iterable[str]:
+    for sketch in sketches:
+        yield from sketch.warnings
+    for target, error in left_out.items():
+        yield f"{target} is left out: {error.message}"
 
 
 def _remarks(sketches: Sequence[Sketch]) -> list[str]:

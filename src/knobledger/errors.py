@@ -6,7 +6,11 @@ lower case and name the offending value by `repr`; the hint names the next comma
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
+
+RANK = (22, 21, 23, 20, 10, 11, 1)
+"""exit codes, the one that says most first: with several outcomes it is the command's own"""
 
 
 class KnobError(Exception):
@@ -182,3 +186,28 @@ class Bug(KnobError):
 
     kind = "bug"
     exit_code = 70
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The highest-ranking of some exit codes; 0 without any."""
+    found = set(codes)
+    return next((code for code in RANK if code in found), 0)
+
+
+def together(errors: Mapping[str, KnobError], of: int) -> KnobError:
+    """The error to raise for several targets: the only one as it is, else one of the highest-ranking kind.
+
+    `values["targets"]` lists `{target, kind, exit, message}` of those that failed. `of`: how many there were.
+    """
+    first = min(errors.values(), key=lambda e: RANK.index(e.exit_code) if e.exit_code in RANK else -1)
+    if of == 1:
+        return first
+    targets = [
+        {"target": name, "kind": error.kind, "exit": error.exit_code, "message": error.message}
+        for name, error in errors.items()
+    ]
+    return type(first)(
+        f"{len(errors)} of {of} targets can't be planned, so nothing was planned",
+        hint=first.hint,
+        targets=targets,
+    )

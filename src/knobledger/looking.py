@@ -70,9 +70,7 @@ def entry(state: State, id_: EventId) -> Log:
 
 def log(desk: Desk, query: Query) -> Log:
     """Events by the SQL index, newest first."""
-    from knobledger.ledger.index import Index
-
-    found = Index(desk.ledger).find(
+    found = desk.ledger.index().find(
         target=query.target,
         knob=query.knob,
         kind=query.kind,

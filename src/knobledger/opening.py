@@ -8,11 +8,11 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from zoneinfo import ZoneInfo
 
 from knobledger.drafting import Desk
-from knobledger.errors import KnobError, Unknown, Usage
+from knobledger.errors import KnobError, Refused, Unknown, Usage
 from knobledger.events.changes import Planned
 from knobledger.finding import workspace_folder
 from knobledger.folds.serving import Serving
@@ -30,7 +30,11 @@ from knobledger.names import EventId, short, steps_back
 from knobledger.services.progress import Progress, Silent
 from knobledger.state import Plan, State
 from knobledger.syntax import complaint
+from knobledger.watch import Unwatched, Watch
 from knobledger.who import author, signing_key
+
+if TYPE_CHECKING:
+    from knobledger.ledger.replica import Replica
 
 Connect = Callable[[HostConfig, Path], Host]
 
@@ -51,6 +55,10 @@ class Opening:
         """sentences for the footer of the command"""
         self.progress: Progress = Silent()
         """told the steps of what takes long"""
+        self.watch: Watch = Unwatched()
+        """is told which hosts are waited for"""
+        self.from_replica = False
+        """set before the ledger is first asked for: it is read from the replica then"""
         self._on_behalf_of = on_behalf_of
         self._connect = connect or (lambda host, root: connect_host(host, root=root))
         self._hosts: dict[str, Host] = {}
@@ -111,6 +119,19 @@ class Opening:
         self.desk.ledger.written.clear()
         if done.note:
             self.notes.append(done.note)
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Writes to the replica what it lacks, if there is one; that it can't be reached is no more than a note."""
+        if self.config.file.ledger.replica is None:
+            return
+        replica = self.replica()
+        try:
+            replica.catch_up(Ledger(self.root))
+        except KnobError as error:
+            self.notes.append(f"the replica is behind: {error.message}; a later command catches up")
+        finally:
+            replica.close()
 
     def _subject(self) -> str:
         """What the command did, for the git commit: the plan that its events are about."""
@@ -132,10 +153,28 @@ class Opening:
         return self.config.workspace.mode == "plan" or self.env.get("KNOBLEDGER_MODE") == "plan"
 
     @cached_property
+    def ledger(self) -> Ledger:
+        """The event files, or the replica where the command asks for it."""
+        if not self.from_replica:
+            return Ledger(self.root)
+        from knobledger.ledger.replica import ReplicaLedger
+
+        return ReplicaLedger(self.root, self.replica())
+
+    def replica(self) -> Replica:
+        """The PostgreSQL of hosts.toml. Raises `Refused` if it names none."""
+        url = self.config.file.ledger.replica
+        if url is None:
+            raise Refused("hosts.toml names no replica", hint="`[ledger] replica = ...`; see docs/team.md")
+        from knobledger.ledger.replica import Replica
+
+        return Replica(url)
+
+    @cached_property
     def desk(self) -> Desk:
         """The ledger with its state, and who writes; read once per command."""
         zone = self.config.workspace.timezone or ""
-        ledger = Ledger(self.root)
+        ledger = self.ledger
         return Desk(
             ledger=ledger,
             snapshots=Snapshots(self.root),

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from knobledger.drafting import Desk, record
+from knobledger.drafting import Desk
+from knobledger.drafting import see as record
 from knobledger.event import stamp
 from knobledger.events.watching import SeenKnob, SeenLive, SeenProcess, SeenValue
 from knobledger.hosts.config import Service, Target

@@ -5,20 +5,23 @@ Both verbs are one thing, the undoing of a change; a restore is the undoing of a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from knobledger.diff import changed_lines
-from knobledger.drafting import Desk, Draft, Options, Seen, Sketch, look, write_plan
-from knobledger.errors import Conflict, NotWritten, Refused
+from knobledger.drafting import Desk, Draft, Options, Seen, Sketch, see, write_plan
+from knobledger.errors import Conflict, KnobError, NotWritten, Refused, together
 from knobledger.events.changes import Applied, Observed, Planned, Settled
 from knobledger.hosts.config import Target
-from knobledger.hosts.host import Host
+from knobledger.hosts.host import RemoteFile
 from knobledger.knobs import Reading, changed_knobs
 from knobledger.names import EventId, HostPath, TargetName, digest_of, short
 from knobledger.plan import LaterEdit, PlannedFile, Verb
 from knobledger.state import State, changes_after
 from knobledger.undo import Clash, LineChange, line_changes, taken_away, undo
+
+Read = Callable[[HostPath], RemoteFile]
+"""reads a file of one host, now or a moment ago; raises as `Host.read` does"""
 
 
 def change_to_revert(state: State, change: EventId) -> EventId:
@@ -99,24 +102,49 @@ def backup_of(state: State, change: EventId, target: TargetName) -> HostPath | N
 
 
 def draft_undo(
-    desk: Desk, verb: Verb, change: EventId, targets: Sequence[tuple[Target, Host]], options: Options
+    desk: Desk,
+    verb: Verb,
+    change: EventId,
+    targets: Sequence[tuple[Target, Read]],
+    options: Options,
+    left_out: Mapping[TargetName, KnobError] | None = None,
 ) -> Draft:
-    """Plans the undoing of a change on its targets. Raises `Conflict`, `NotWritten` (a damaged backup)."""
-    sketches = [undo_on(desk, verb, change, target, host, options) for target, host in targets]
-    return write_plan(desk, verb, sketches, options, undoes=change)
+    """Plans the undoing of a change on its targets. Raises `Conflict`, `NotWritten` (a damaged backup).
+
+    `left_out` and what is raised for several targets are as in `draft_edit`.
+    """
+    sketches: list[Sketch] = []
+    failed: dict[str, KnobError] = {}
+    for target, read in targets:
+        try:
+            sketches.append(undo_on(desk, verb, change, target, read, options))
+        except KnobError as error:
+            if len(targets) == 1:
+                raise
+            failed[target.name] = error
+    if failed:
+        raise together(failed, len(targets))
+    return write_plan(desk, verb, sketches, options, undoes=change, left_out=left_out)
 
 
-def undo_on(desk: Desk, verb: Verb, change: EventId, target: Target, host: Host, options: Options) -> Sketch:
+def files_to_undo(state: State, change: EventId, target: Target) -> list[HostPath]:
+    """What undoing a change on a target will read there first."""
+    backup = backup_of(state, change, target.name)
+    return [target.path, *([backup] if backup else [])]
+
+
+def undo_on(desk: Desk, verb: Verb, change: EventId, target: Target, read: Read, options: Options) -> Sketch:
     """What undoing a change would do to one target, on the bytes that are there now. Raises as `draft_undo` does."""
     file = _file(desk.state, change, target)
     if file is None:
         raise Refused(
             f"change {short(change)} did not touch {target.name!r}", hint=f"see `knob show {short(change)}`"
         )
-    seen = look(desk, target, host)
+    seen = see(desk, target, read(target.path))
     ours = seen.remote.content
-    theirs, backup = _before(desk, host, change, file)
-    base = _after(desk, host, change, file)
+    theirs, backup = _before(desk, read, change, file)
+    # in another clone there is no snapshot of it, and mostly nothing came later
+    base = ours if seen.remote.digest == file.result else _after(desk, read, change, file)
     names = tuple(edit.name for edit in file.edits)
     if options.exact:
         edits = changed_knobs(seen.reading, Reading.of(theirs, target.dialect))
@@ -187,7 +215,7 @@ def _taken_away(
     return content, names
 
 
-def _before(desk: Desk, host: Host, change: EventId, file: PlannedFile) -> tuple[bytes, HostPath | None]:
+def _before(desk: Desk, read: Read, change: EventId, file: PlannedFile) -> tuple[bytes, HostPath | None]:
     """The bytes from before the change, proven on the host where the backup is still there.
 
     A backup that does not hash to what was recorded stops everything: better no undo than a false one. A copy that
@@ -196,7 +224,7 @@ def _before(desk: Desk, host: Host, change: EventId, file: PlannedFile) -> tuple
     path = backup_of(desk.state, change, file.target)
     if path is not None:
         try:
-            remote = host.read(path)
+            remote = read(path)
         except Refused:
             path = None
         else:
@@ -223,7 +251,7 @@ def _before(desk: Desk, host: Host, change: EventId, file: PlannedFile) -> tuple
     return content, None
 
 
-def _after(desk: Desk, host: Host, change: EventId, file: PlannedFile) -> bytes | None:
+def _after(desk: Desk, read: Read, change: EventId, file: PlannedFile) -> bytes | None:
     """The bytes that the change left behind: a snapshot, or the backup of whatever came next."""
     content = desk.snapshots.get(file.result)
     if content is not None:
@@ -233,7 +261,7 @@ def _after(desk: Desk, host: Host, change: EventId, file: PlannedFile) -> bytes 
         known = plan.file_of(file.target) if plan else None
         path = backup_of(desk.state, later, file.target) if known and known.base == file.result else None
         if path:
-            content = host.read(path).content
+            content = read(path).content
             if digest_of(content) == file.result:
                 return content
     return None

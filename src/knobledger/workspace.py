@@ -9,6 +9,7 @@ from knobledger.verbs.documenting import Documenting
 from knobledger.verbs.looking import Looking
 from knobledger.verbs.probing import Probing
 from knobledger.verbs.reporting import Reporting
+from knobledger.verbs.sharing import Sharing
 from knobledger.verbs.signers import Signers
 from knobledger.verbs.upkeep import Upkeep
 from knobledger.verbs.watching import Watching
@@ -18,6 +19,7 @@ class Workspace(
     Changing,
     Looking,
     Signers,
+    Sharing,
     Watching,
     Probing,
     Clawing,

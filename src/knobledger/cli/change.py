@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 Target = Annotated[
     str, typer.Argument(metavar="TARGET", help="HOST/SERVICE, or HOST/SERVICE:NAME for another file of it.")
 ]
+Targets = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET",
+        help="HOST/SERVICE, HOST/SERVICE:NAME for another file of it, a group, or a glob: gpu*/decode.",
+    ),
+]
 Change = Annotated[
     str,
     typer.Argument(
@@ -50,7 +57,7 @@ def register(app: typer.Typer) -> None:
 
 @planning
 def set_(
-    target: Target,
+    target: Targets,
     assignments: Annotated[
         list[str] | None,
         typer.Argument(metavar="NAME=VALUE...", help="Knobs and their values; flags after `--`."),
@@ -79,7 +86,7 @@ def set_(
 
 @planning
 def unset(
-    target: Target,
+    target: Targets,
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME...", help="Knobs; flags after `--`.")
     ] = None,
@@ -246,6 +253,9 @@ def _options(
         restart=shared.restart,
         roll_back_on_failure=shared.roll_back,
         confirm_within_s=_window(shared.confirm_within),
+        batches=tuple(word.strip() for word in shared.batch.split(",")) if shared.batch else (),
+        max_failures=shared.max_failures,
+        skip_unreachable=shared.skip_unreachable,
     )
 
 

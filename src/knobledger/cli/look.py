@@ -10,7 +10,7 @@ import typer
 
 from knobledger.cli.change import Add, Force, Line, assignment, removal
 from knobledger.cli.session import session
-from knobledger.cli.shared import GoAhead
+from knobledger.cli.shared import From, GoAhead
 from knobledger.errors import NotApproved, Usage
 
 if TYPE_CHECKING:
@@ -53,9 +53,10 @@ def since(
     until: Until = None,
     target: Only = None,
     live: Annotated[bool, typer.Option("--live", help="Ask the hosts as well, for edits by hand.")] = False,
+    from_: From = "files",
 ) -> int:
     """Show what changed since a moment, oldest first."""
-    with session.workspace() as workspace:
+    with session.workspace(from_) as workspace:
         start = said_moment(workspace, " ".join(when), echo=session.json)
         end = said_moment(workspace, until) if until else None
         return session.show(workspace.since(start, end, target, live=live))
@@ -76,9 +77,10 @@ def log(
     since_: Since = None,
     until: Until = None,
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = None,
+    from_: From = "files",
 ) -> int:
     """Show the ledger's entries, newest first."""
-    with session.workspace() as workspace:
+    with session.workspace(from_) as workspace:
         from knobledger.looking import Query
 
         start = said_moment(workspace, since_) if since_ else None
@@ -102,9 +104,10 @@ def show(
             metavar="ID", help="A plan, a change (@ is the newest, @-1 the one before), or any entry."
         ),
     ],
+    from_: From = "files",
 ) -> int:
     """Show one plan, change or entry in full."""
-    with session.workspace() as workspace:
+    with session.workspace(from_) as workspace:
         return session.show(workspace.show(entry))
 
 
@@ -116,9 +119,10 @@ def blame(
             metavar="NAME...", help="Only these knobs, with every edit of them (flags after `--`)."
         ),
     ] = None,
+    from_: From = "files",
 ) -> int:
     """Show each line of a target with the entry that brought it; of knobs, their history."""
-    with session.workspace() as workspace:
+    with session.workspace(from_) as workspace:
         return session.show(workspace.blame(target, names or ()))
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from knobledger.ahead import WITH_VALUE
-from knobledger.cli import adopt, ask, change, confirm, look, reporting, serve, signers, upkeep, watch
+from knobledger.cli import adopt, ask, change, confirm, look, reporting, serve, share, signers, upkeep, watch
 from knobledger.cli.session import session
 from knobledger.errors import Bug, Interrupted, KnobError, Usage
 from knobledger.names import short
@@ -37,6 +37,7 @@ ask.register(app)
 reporting.register(app)
 adopt.register(app)
 upkeep.register(app)
+share.register(app)
 
 
 def _version(wanted: bool) -> None:
@@ -169,6 +170,7 @@ def error_details(error: KnobError) -> list[str]:
     log = error.values.get("log")
     if isinstance(log, list) and log:
         lines += ["the last lines of its log:", *(f"  | {text}" for text in log)]
+    lines += [f"{item['target']}: {item['message']}" for item in _dicts(error, "targets")]
     commands = error.values.get("commands")
     if isinstance(commands, (list, tuple)):
         lines += [f"$ {command}" for command in commands]

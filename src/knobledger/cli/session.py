@@ -9,12 +9,25 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from knobledger.cli.progress import Progress
 
 if TYPE_CHECKING:
     from knobledger.knobs import Masker
     from knobledger.workspace import Workspace
+
+
+Source = Literal["files", "replica"]
+"""where a command reads the ledger"""
+
+
+def _limit_s(workspace: Workspace, host: str) -> float:
+    """How long one step on a host may take at most: connecting and one command. 0: it is no host, nobody knows."""
+    config = workspace.config.hosts.get(host)
+    return config.connect_timeout_s + config.command_timeout_s if config else 0.0
 
 
 class Shown(Protocol):
@@ -35,21 +48,28 @@ class Session:
     """of the workspace that was opened"""
 
     @contextmanager
-    def workspace(self) -> Iterator[Workspace]:
+    def workspace(self, source: Source = "files") -> Iterator[Workspace]:
         """The workspace that the command line and the environment mean; its footer is said at the end."""
         from knobledger import ahead
         from knobledger.cli.talk import Talk
         from knobledger.workspace import Workspace
 
+        progress = Progress(lambda host: _limit_s(opened, host))
         opened = Workspace.open(
-            self.directory, os.environ, on_behalf_of=self.on_behalf_of, connect=ahead.connect
+            self.directory,
+            os.environ,
+            on_behalf_of=self.on_behalf_of,
+            connect=partial(ahead.connect, tell=progress.hears),
         )
+        opened.from_replica = source == "replica"
         self.masker = opened.masker
         opened.progress = Talk(sys.stderr)
+        opened.watch = progress
         try:
             with opened:
                 yield opened
         finally:
+            progress.stop()
             for note in opened.notes:
                 self.say(f"note: {note}")
 

@@ -10,7 +10,15 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
+from knobledger.cli.session import Source
+
 Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, kept in the ledger.")]
+From = Annotated[
+    Source,
+    typer.Option(
+        "--from", help="Read the ledger from its files, or from the PostgreSQL replica of hosts.toml."
+    ),
+]
 GoAhead = Annotated[bool, typer.Option("--go-ahead", help="This is the go-ahead: apply without asking.")]
 
 
@@ -65,6 +73,30 @@ class Shared:
             help="The host takes the change back by itself unless `knob confirm` comes in time: 10m, 90s.",
         ),
     ] = ""
+    batch: Annotated[
+        str,
+        typer.Option(
+            "--batch",
+            metavar="SIZES",
+            help="How many targets at a time: 1,10%,100%. The last is repeated. Default: all at once.",
+        ),
+    ] = ""
+    max_failures: Annotated[
+        int,
+        typer.Option(
+            "--max-failures",
+            metavar="N",
+            min=0,
+            help="Begin no further batch when more targets than this have failed.",
+        ),
+    ] = 0
+    skip_unreachable: Annotated[
+        bool,
+        typer.Option(
+            "--skip-unreachable",
+            help="Plan without the targets whose hosts can't be reached; the plan names them.",
+        ),
+    ] = False
     plan: Annotated[bool, typer.Option("--plan", help="Only plan; nothing on the host is changed.")] = False
     go_ahead: GoAhead = False
 

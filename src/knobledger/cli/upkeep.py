@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from knobledger.cli.session import session
+from knobledger.cli.shared import From
 from knobledger.errors import Usage
 
 
@@ -72,9 +73,10 @@ def recover(
 
 def index(
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Make it anew from the event files.")] = False,
+    from_: From = "files",
 ) -> int:
-    """Look after the SQL index, which is a cache of the ledger."""
-    with session.workspace() as workspace:
+    """Look after the SQL index, which is a cache of the ledger. `--from replica` first makes missing event files anew."""
+    with session.workspace(from_) as workspace:
         return session.show(workspace.index(rebuild=rebuild))
 
 

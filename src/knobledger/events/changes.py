@@ -76,6 +76,10 @@ class Planned(Event):
     expires: str
     """UTC with microseconds"""
     warnings: tuple[str, ...] = ()
+    batches: tuple[str, ...] = ()
+    """how many targets at a time, such as `1`, `10%`, `100%`; the last is repeated; empty: all at once"""
+    max_failures: int = 0
+    """when more targets than this have failed at the end of a batch, no further batch is begun"""
     signature: str = ""
     """the planner's, armoured, in the namespace `knobledger-planner`, where the policy asks for two persons"""
 

@@ -61,7 +61,7 @@ class Armings:
 
     def open(self) -> list[Pending]:
         """Those whose end is not recorded, oldest first."""
-        return [pending for pending in self.by_plan.values() if pending.end is None]
+        return [pending for pending in tuple(self.by_plan.values()) if pending.end is None]
 
     def on(self, target: TargetName) -> Pending | None:
         """The open one of a target."""

@@ -54,6 +54,13 @@ class SecretsSection(Section):
     keep: tuple[str, ...] = ()
 
 
+class LedgerSection(Section):
+    """`[ledger]`."""
+
+    replica: str | None = None
+    """a PostgreSQL database that gets a copy of every event; SQLAlchemy's URL"""
+
+
 class HttpHealth(Section):
     """A GET that must answer with `status`, and a body that `body` is found in."""
 
@@ -222,6 +229,7 @@ class HostsFile(Section):
 
     workspace: WorkspaceSection = Field(default_factory=WorkspaceSection)
     secrets: SecretsSection = Field(default_factory=SecretsSection)
+    ledger: LedgerSection = Field(default_factory=LedgerSection)
     hosts: Mapping[str, HostSection] = Field(default_factory=dict)
     groups: Mapping[str, GroupSection] = Field(default_factory=dict)
 
@@ -235,6 +243,8 @@ def model_at(place: tuple[str | int, ...]) -> type[Section] | None:
             return WorkspaceSection
         case ("secrets",):
             return SecretsSection
+        case ("ledger",):
+            return LedgerSection
         case ("hosts", _):
             return HostSection
         case ("groups", _):

@@ -80,6 +80,15 @@ def ids_in(events: Path, day: Day) -> set[EventId]:
     return cast("set[EventId]", found)
 
 
+def names_in(events: Path, day: Day, prefix: str) -> list[EventId]:
+    """The ids of a day that begin with `prefix`: much quicker than `ids_in`, which checks every name."""
+    try:
+        names = os.listdir(events / day)  # noqa: PTH208 - as above
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [id_ for name in names if name.startswith(prefix) and (id_ := event_id(name))]
+
+
 def _numbered(folder: Path, digits: int) -> Iterator[str]:
     try:
         with os.scandir(folder) as entries:

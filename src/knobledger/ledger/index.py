@@ -20,7 +20,7 @@ from knobledger.ledger.writing import private_folder
 from knobledger.names import EventId, TargetName
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
 _LOCK_S = 30.0
 """how long one process waits for another one's update"""
@@ -129,20 +129,6 @@ class Index:
             return os.access(private_folder(self.ledger.root), os.W_OK)
         return False
 
-    def _usable(self) -> bool:
-        """Whether there is an index that this version can read; opens it if so."""
-        from knobledger.ledger.rows import SCHEMA
-
-        if not self.path.exists() or not os.access(self.path, os.W_OK):
-            return False
-        engine = _engine(self.path)
-        with engine.connect() as connection:
-            if connection.exec_driver_sql("PRAGMA user_version").scalar_one() == SCHEMA:
-                self._engine = engine
-                return True
-        engine.dispose()
-        return False
-
     def _opened(self) -> Engine | None:
         """The index on disk, if this version can read and write it. Raises `DatabaseError`."""
         from knobledger.ledger.rows import SCHEMA
@@ -178,32 +164,9 @@ class Index:
         limit: int | None,
         newest_first: bool,
     ) -> list[tuple[str, str]]:
-        """(id, body) of what is asked for. The first facet is walked in order, the others are checked."""
-        from sqlalchemy import exists
-        from sqlalchemy.orm import aliased
-        from sqlmodel import col, select
-
-        from knobledger.ledger.rows import EventRow, FacetRow
-
-        at, event = col(EventRow.at), col(EventRow.id)
-        chosen = select(EventRow.id, EventRow.body)
-        if facets:
-            (facet, value), *facets = facets
-            at, event = col(FacetRow.at), col(FacetRow.event)
-            chosen = chosen.join(FacetRow, col(EventRow.id) == event)
-            chosen = chosen.where(col(FacetRow.facet) == facet, col(FacetRow.value) == value)
-        for facet, value in facets:
-            other = aliased(FacetRow)
-            same = (col(other.at) == at, col(other.event) == event)
-            chosen = chosen.where(exists().where(col(other.facet) == facet, col(other.value) == value, *same))
-        if since is not None:
-            chosen = chosen.where(at >= stamp(since))
-        if until is not None:
-            chosen = chosen.where(at < stamp(until))
-        order = (at.desc(), event.desc()) if newest_first else (at.asc(), event.asc())
         assert self._engine is not None
         with self._engine.connect() as connection:
-            return [(id_, body) for id_, body in connection.execute(chosen.order_by(*order).limit(limit))]
+            return select_events(connection, facets, since, until, limit, newest_first)
 
     def _stored(self, id_: str, body: str) -> Stored:
         try:
@@ -220,3 +183,37 @@ def _engine(path: Path | None) -> Engine:
     if path is None:
         return create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
     return create_engine(URL.create("sqlite", database=str(path)), connect_args={"timeout": _LOCK_S})
+
+
+def select_events(
+    connection: Connection,
+    facets: list[tuple[str, str]],
+    since: datetime | None,
+    until: datetime | None,
+    limit: int | None,
+    newest_first: bool,
+) -> list[tuple[str, str]]:
+    """(id, body) of what is asked for. The first facet is walked in order, the others are checked."""
+    from sqlalchemy import exists
+    from sqlalchemy.orm import aliased
+    from sqlmodel import col, select
+
+    from knobledger.ledger.rows import EventRow, FacetRow
+
+    at, event = col(EventRow.at), col(EventRow.id)
+    chosen = select(EventRow.id, EventRow.body)
+    if facets:
+        (facet, value), *facets = facets
+        at, event = col(FacetRow.at), col(FacetRow.event)
+        chosen = chosen.join(FacetRow, col(EventRow.id) == event)
+        chosen = chosen.where(col(FacetRow.facet) == facet, col(FacetRow.value) == value)
+    for facet, value in facets:
+        other = aliased(FacetRow)
+        same = (col(other.at) == at, col(other.event) == event)
+        chosen = chosen.where(exists().where(col(other.facet) == facet, col(other.value) == value, *same))
+    if since is not None:
+        chosen = chosen.where(at >= stamp(since))
+    if until is not None:
+        chosen = chosen.where(at < stamp(until))
+    order = (at.desc(), event.desc()) if newest_first else (at.asc(), event.asc())
+    return [(id_, body) for id_, body in connection.execute(chosen.order_by(*order).limit(limit))]

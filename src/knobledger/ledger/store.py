@@ -11,14 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from knobledger.errors import LedgerBroken, Unknown
 from knobledger.event import decode, encode, id_of, stamp
 from knobledger.events.entry import Event
-from knobledger.ledger.days import Day, day_of, days, event_id, ids_in
+from knobledger.ledger.days import Day, day_of, days, event_id, ids_in, names_in
 from knobledger.ledger.heads import Heads
 from knobledger.ledger.writing import sweep, write_once
 from knobledger.names import EventId
+
+if TYPE_CHECKING:
+    from knobledger.ledger.index import Index
 
 FEWEST_DIGITS = 4
 """A prefix of an id has at least so many digits."""
@@ -71,6 +75,10 @@ class Ledger:
         if not write_once(path, content) and path.read_bytes() != content:
             raise broken(path, "its bytes are not those that its name stands for")
         return id_
+
+    def has(self, id_: EventId, at: str) -> bool:
+        """Whether the event of that id and moment is here."""
+        return self.path(id_, day_of(at)).exists()
 
     def path(self, id_: EventId, day: Day) -> Path:
         """Where an event of that day lies, whether or not it exists."""
@@ -141,9 +149,7 @@ class Ledger:
         if len(wanted) == 64 and event_id(f"{wanted}.json") is not None:
             self._day_of(EventId(wanted))
             return EventId(wanted)
-        found = sorted(
-            id_ for day in days(self.folder) for id_ in ids_in(self.folder, day) if id_.startswith(wanted)
-        )
+        found = self._ids(wanted)
         match found:
             case [id_]:
                 return id_
@@ -172,6 +178,19 @@ class Ledger:
         Returns how many files that were.
         """
         return sweep(self.folder) + sweep(self.root / ".knobledger")
+
+    def index(self) -> Index:
+        """The SQL index for questions to this ledger."""
+        from knobledger.ledger.index import Index
+
+        return Index(self)
+
+    def _ids(self, prefix: str) -> list[EventId]:
+        """The ids that begin with `prefix`, sorted; the names of the folders only, none is read."""
+        found: list[EventId] = []
+        for day in days(self.folder):
+            found += names_in(self.folder, day, prefix)
+        return sorted(found)
 
     def _day_of(self, id_: EventId) -> Day:
         for day in reversed(days(self.folder)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from knobledger.errors import KnobError
+from knobledger.errors import KnobError, worst
 from knobledger.events.changes import Applied, Failed, Planned, RolledBack, Settled
 from knobledger.folds.serving import Serving
 from knobledger.names import EventId, TargetName
@@ -88,8 +88,7 @@ class PlanReport:
     @property
     def exit_code(self) -> int:
         """0, or the highest-ranking exit code among the targets."""
-        codes = {target.exit for target in self.targets}
-        return next((code for code in (22, 21, 23, 20, 10, 11, 1) if code in codes), 0)
+        return worst(target.exit for target in self.targets)
 
     def to_json(self) -> dict[str, Any]:
         """The flat form for one target, and the list `targets` in any case."""
@@ -117,6 +116,8 @@ class PlanReport:
             "confirm_within_s": planned.confirm_within_s,
             "roll_back_on_failure": planned.roll_back_on_failure,
             "restart_preview": self.restart_preview.to_json() if self.restart_preview else None,
+            "batches": list(planned.batches),
+            "max_failures": planned.max_failures,
             "warnings": [*planned.warnings, *self.remarks],
             "targets": [target.to_json() for target in self.targets],
         }

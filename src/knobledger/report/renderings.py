@@ -13,6 +13,7 @@ _HOMES = {
     "knobledger.report.changes": "knobledger.report.terminal_look",
     "knobledger.report.drift": "knobledger.report.terminal_drift",
     "knobledger.report.pending": "knobledger.report.terminal_pending",
+    "knobledger.report.sharing": "knobledger.report.terminal_sharing",
     "knobledger.report.signers": "knobledger.report.terminal_signers",
     "knobledger.report.status": "knobledger.report.terminal_look",
     "knobledger.report.clawback": "knobledger.report.terminal_asking",

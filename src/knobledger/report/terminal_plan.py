@@ -13,36 +13,41 @@ from knobledger.report.terminal import diff_text, edit_text, line, render
 
 @render.register
 def _(report: PlanReport, page: Paper) -> None:
-    planned = report.planned
-    head = "applied" if report.is_change else f"plan ({report.status})"
-    for target in report.targets:
-        file = target.file
-        line(page, f"{head} {short(report.id)}   {planned.verb} {file.target}   {file.path}", "bold")
-        for edit in file.edits:
-            line(page, f"  {edit_text(edit)}")
-        _later(file, page)
-        if target.outcome == "applied":
-            _proof(report, target, page)
-        else:
-            diff_text(page, file.diff)
-            if target.message:
-                line(page, f"  {target.outcome}: {target.message}", "red")
-    if report.restart_preview and not report.is_change:
-        _import_restarts()
-        render(report.restart_preview, page)
-    elif report.restarted:
-        _import_restarts()
-        render(report.restarted, page)
-    if report.live is not None:
-        # The renderings of another kind of report: imported where they are used.
-        from knobledger.report import renderings
+    if len(report.targets) > 1:
+        from knobledger.report.terminal_fleet import fleet
 
-        renderings.render(report.live, page)
+        fleet(report, page)
+    else:
+        _only(report, report.targets[0], page)
+    _processes(report, page)
     _reasons(report, page)
 
 
-def _import_restarts() -> None:
-    import knobledger.report.terminal_serving  # noqa: F401 - it registers its renderings
+def _processes(report: PlanReport, page: Paper) -> None:
+    """What is restarted, or was, and what the new processes have. Renderings of other kinds are imported where used."""
+    from knobledger.report import renderings
+
+    if report.restart_preview and not report.is_change:
+        renderings.render(report.restart_preview, page)
+    elif report.restarted:
+        renderings.render(report.restarted, page)
+    if report.live is not None:
+        renderings.render(report.live, page)
+
+
+def _only(report: PlanReport, target: TargetOutcome, page: Paper) -> None:
+    head = "applied" if report.is_change else f"plan ({report.status})"
+    file = target.file
+    line(page, f"{head} {short(report.id)}   {report.planned.verb} {file.target}   {file.path}", "bold")
+    for edit in file.edits:
+        line(page, f"  {edit_text(edit)}")
+    _later(file, page)
+    if target.outcome == "applied":
+        _proof(report, target, page)
+    else:
+        diff_text(page, file.diff)
+        if target.message:
+            line(page, f"  {target.outcome}: {target.message}", "red")
 
 
 def _later(file: PlannedFile, page: Paper) -> None:

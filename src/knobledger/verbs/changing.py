@@ -7,14 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from knobledger.apply import attempt, ready
-from knobledger.drafting import Draft, Options, draft_content, draft_edit, look
+from knobledger import fleet
+from knobledger.apply import ready
+from knobledger.drafting import Draft, Options, draft_content, draft_edit
 from knobledger.errors import KnobError, NotApproved, PlanMode, Refused, Unknown, Usage
 from knobledger.events.changes import Approved, Observed, Rejected
 from knobledger.hosts.config import Target
 from knobledger.knobs import Request
 from knobledger.names import EventId, TargetName, short
-from knobledger.plan import PlannedFile, Verb
+from knobledger.plan import Verb
 from knobledger.report.plans import Decided, NothingToDo, PlanReport, plan_report
 from knobledger.state import Plan
 from knobledger.verbs.asking import Asking
@@ -36,22 +37,26 @@ class Changing(Confirming, Asking):
     ) -> PlanReport | NothingToDo:
         """Plans knob values (or, with None, their absence) on targets."""
         self.check_window(targets, options)
-        where = self.targets(targets)
+        where = self.config.targets(targets)
         verb: Verb = "unset" if all(request.value is None for request in requests) else "set"
         if not requests:
             raise Usage("no knob was named", hint="`knob set TARGET NAME=VALUE`")
-        taken = [(target.name, one.name, one.value) for target, _ in where for one in requests]
+        taken = [(target.name, one.name, one.value) for target in where for one in requests]
         options = self.weighed(verb, options, taken)
-        return self._drafted(draft_edit(self.desk, verb, where, requests, options))
+        fleet.sizes(options.batches, len(where))
+        seen, left_out = fleet.look_at(
+            self.desk, where, self.host, self.watch, skip_unreachable=options.skip_unreachable
+        )
+        return self._drafted(draft_edit(self.desk, verb, seen, requests, options, left_out))
 
     def edit(
         self, target: str, editor: Callable[[bytes, str], bytes], options: Options
     ) -> PlanReport | NothingToDo:
         """Plans a whole file as `editor` returns it; it is given the live bytes and the file's name."""
         self.check_window([target], options)
-        where, host = self.only(target)
+        where, _ = self.only(target)
         options = self.weighed("edit", options)
-        seen = look(self.desk, where, host)
+        [seen], _ = fleet.look_at(self.desk, [where], self.host, self.watch, skip_unreachable=False)
         content = editor(seen.remote.content, Path(where.path).name)
         return self._drafted(draft_content(self.desk, seen, content, options))
 
@@ -98,7 +103,7 @@ class Changing(Confirming, Asking):
         return id_
 
     def _undo(self, verb: Verb, change: EventId, options: Options) -> PlanReport | NothingToDo:
-        from knobledger.undoing import draft_undo
+        from knobledger.undoing import draft_undo, files_to_undo
 
         options = self.weighed(verb, options)
         event = self.state.events[change]
@@ -107,7 +112,16 @@ class Changing(Confirming, Asking):
         else:
             applied = [a.started.target for a in self.state.plans[change].attempts if a.succeeded]
         self.check_window(applied, options)
-        return self._drafted(draft_undo(self.desk, verb, change, self.targets(applied), options))
+        where = self.config.targets(applied)
+        fleet.sizes(options.batches, len(where))
+        targets, left_out = fleet.read_all(
+            where,
+            lambda target: files_to_undo(self.state, change, target),
+            self.host,
+            self.watch,
+            skip_unreachable=options.skip_unreachable,
+        )
+        return self._drafted(draft_undo(self.desk, verb, change, targets, options, left_out))
 
     def _drafted(self, draft: Draft) -> PlanReport | NothingToDo:
         if draft.plan is None:
@@ -190,7 +204,7 @@ class Changing(Confirming, Asking):
         return Decided(plan_report(self.state, found, self.now), "rejected", self.desk.author.actor)
 
     def apply(self, plan: str) -> PlanReport:
-        """Applies an approved plan, target by target, stopping at the first that fails; then restarts as it says.
+        """Applies an approved plan, hosts side by side, in the plan's batches; then restarts as it says.
 
         With one target its error is raised; with several the report carries each outcome. Raises `Unhealthy`.
         """
@@ -200,17 +214,26 @@ class Changing(Confirming, Asking):
             from knobledger import approving
 
             approving.require(self.desk, self.config, found)
-        failures: dict[TargetName, KnobError] = {}
+        targets = [self.config.target(file.target) for file in found.planned.files]
         differences: dict[TargetName, tuple[str, ...]] = {}
-        for file in found.planned.files:
-            target = self.config.target(file.target)
-            try:
-                self._apply_to(found, file, target, differences)
-            except KnobError as error:
-                if len(found.planned.files) == 1:
-                    raise
-                failures[file.target] = error
-                break
+
+        def compare(target: Target) -> None:
+            """An undo that kept later edits shows that these are all."""
+            file = found.file_of(target.name)
+            if file and file.backup and not file.clean:
+                from knobledger import looking
+
+                differences[target.name] = looking.differences(
+                    self.desk, self.host(target.host), file, target
+                )
+
+        restarts = {
+            target.name: self.restarts_of(found, file)
+            for target, file in zip(targets, found.planned.files, strict=True)
+        }
+        failures = fleet.carry_out(self.desk, found, targets, self.host, self.watch, compare, restarts)
+        if failures and len(targets) == 1:
+            raise failures[targets[0].name]
         live = None
         if not failures:
             self.restart_after(found)
@@ -235,14 +258,3 @@ class Changing(Confirming, Asking):
                     NotSeen(target.name, service.full_name, target.path, error.message, error.exit_code)
                 )
         return LiveReport(tuple(seen))
-
-    def _apply_to(
-        self, plan: Plan, file: PlannedFile, target: Target, differences: dict[TargetName, tuple[str, ...]]
-    ) -> None:
-        host = self.host(target.host)
-        restarts = self.restarts_of(plan, file)
-        attempt(self.desk, plan, target, host, lambda: self.host(target.host, fresh=True), restarts)
-        if file.backup and not file.clean:
-            from knobledger import looking
-
-            differences[target.name] = looking.differences(self.desk, host, file, target)

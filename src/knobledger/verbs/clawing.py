@@ -86,7 +86,7 @@ class Clawing(Opening):
 
         try:
             host = self.host(target.host)
-            sketch = undo_on(self.desk, verb, change, target, host, Options())
+            sketch = undo_on(self.desk, verb, change, target, host.read, Options())
         except Conflict as error:
             if self._back_already(change, target):
                 return "restored", "", ()

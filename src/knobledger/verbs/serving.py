@@ -171,7 +171,7 @@ class Serving(Opening):
         from knobledger.events.changes import Approved
         from knobledger.undoing import draft_undo
 
-        targets = self.targets(list(reversed(_written(plan))))
+        targets = [(target, host.read) for target, host in self.targets(list(reversed(_written(plan))))]
         options = Options(
             why=f"rolled back: {why}", purpose=plan.planned.purpose, hypotheses=plan.planned.hypotheses
         )

@@ -134,10 +134,13 @@ class Upkeep(Recovering):
         return Verified(findings, TAIL_NOTE)
 
     def index(self, *, rebuild: bool) -> Indexed:
-        """Brings the SQL index up to date, or makes it anew."""
+        """Brings the SQL index up to date, or makes it anew; event files that only the replica has are made first."""
         from knobledger.ledger.index import Index
         from knobledger.report.upkeep import Indexed
 
+        if self.from_replica:
+            fresh = self.replica().rebuild_files(Ledger(self.root))
+            self.notes.append(f"{fresh} event files were made anew from the replica")
         index = Index(Ledger(self.root))
         return Indexed(index.rebuild() if rebuild else index.update(), rebuild)
 
