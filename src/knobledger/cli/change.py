@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -34,11 +33,6 @@ Line = Annotated[
     int | None, typer.Option("--line", metavar="N", help="The occurrence on this line is meant.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a dynamic or conditional value, too.")]
-
-SHORTEST_WINDOW_S = 10
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_FLAG_NAME = re.compile(r"--?[A-Za-z0-9][^\s=]*")
-_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", re.ASCII)
 
 
 def register(app: typer.Typer) -> None:
@@ -190,28 +184,21 @@ def apply(plan: PlanId) -> int:
 
 def assignment(text: str) -> Request:
     """`NAME=VALUE` or `--flag=VALUE`; a flag without `=` is a bare one. Raises `Usage`."""
+    from knobledger.asking import knob_name
     from knobledger.knobs import Request
 
     name, equals, value = text.partition("=")
     if not equals and not name.startswith("-"):
         raise Usage(f"{text!r} has no '='", hint=f"`{name}=VALUE`, or to take it out: `--unset {name}`")
-    return Request(_name(name), value)
+    return Request(knob_name(name), value)
 
 
 def removal(text: str) -> Request:
     """The name of a knob that is to go. Raises `Usage`."""
+    from knobledger.asking import knob_name
     from knobledger.knobs import Request
 
-    return Request(_name(text), None)
-
-
-def _name(name: str) -> str:
-    if not (_FLAG_NAME if name.startswith("-") else _ENV_NAME).fullmatch(name):
-        raise Usage(
-            f"{name!r} is no name of a knob",
-            hint="a variable such as `NCCL_DEBUG`, or a flag such as `--port`",
-        )
-    return name
+    return Request(knob_name(text), None)
 
 
 def _options(
@@ -222,13 +209,9 @@ def _options(
     force: bool = False,
     exact: bool = False,
 ) -> Options:
+    from knobledger.asking import label, window
     from knobledger.drafting import Options
 
-    if shared.label and not _LABEL.fullmatch(shared.label):
-        raise Usage(
-            f"label {shared.label!r} can't be part of a file's name",
-            hint="letters, digits, `_`, `.`, `+`, `-`",
-        )
     return Options(
         add=add,
         line=line,
@@ -238,24 +221,9 @@ def _options(
         why=shared.why,
         hypotheses=tuple(shared.hypotheses or ()),
         purpose=shared.kind,
-        label=shared.label,
-        confirm_within_s=_window(shared.confirm_within),
+        label=label(shared.label),
+        confirm_within_s=window(shared.confirm_within),
     )
-
-
-def _window(text: str) -> int:
-    """Whole seconds. Raises `Usage` for no duration, and for one in which nobody could confirm."""
-    if not text:
-        return 0
-    from knobledger.moment import duration
-
-    seconds = int(duration(text))
-    if seconds < SHORTEST_WINDOW_S:
-        raise Usage(
-            f"--confirm-within {text!r} is shorter than {SHORTEST_WINDOW_S} s: nobody could look and confirm in it",
-            hint="`--confirm-within 10m`",
-        )
-    return seconds
 
 
 def _carry_out(workspace: Workspace, report: PlanReport | NothingToDo, shared: Shared) -> int:
