@@ -83,8 +83,21 @@ class Opening:
     ) -> None:
         for host in self._hosts.values():
             host.close()
+        written = list(self.desk.ledger.written) if "desk" in self.__dict__ else []
         self._commit()
         self._say_what_waits()
+        if self.config.file.notify:
+            self._tell(written)
+
+    def _tell(self, written: Sequence[EventId]) -> None:
+        """Tells the webhooks what happened, and what is about to. Never fails a command."""
+        from knobledger import notices, notifying
+
+        with suppress(KnobError):
+            mask = self.masker.text
+            found = [notices.notice_of(self.state, id_, mask) for id_ in written]
+            told = [notice for notice in found if notice] + notices.expiring(self.state, self.now, mask)
+            self.notes.extend(notifying.tell(self.root, self.config.file.notify, told))
 
     def _say_what_waits(self) -> None:
         """Under every command: changes that put themselves back. A ledger that can't be read has been said already."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -41,11 +40,6 @@ Line = Annotated[
     int | None, typer.Option("--line", metavar="N", help="The occurrence on this line is meant.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a dynamic or conditional value, too.")]
-
-SHORTEST_WINDOW_S = 10
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_FLAG_NAME = re.compile(r"--?[A-Za-z0-9][^\s=]*")
-_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", re.ASCII)
 
 
 def register(app: typer.Typer) -> None:
@@ -197,6 +191,7 @@ def apply(plan: PlanId) -> int:
 
 def assignment(text: str) -> Request:
     """`NAME=VALUE` or `--flag=VALUE`; a flag without `=` is a bare one. Raises `Usage`."""
+    from knobledger.asking import knob_name
     from knobledger.knobs import Request
 
     name, equals, value = text.partition("=")
@@ -207,19 +202,10 @@ def assignment(text: str) -> Request:
 
 def removal(text: str) -> Request:
     """The name of a knob that is to go. Raises `Usage`."""
+    from knobledger.asking import knob_name
     from knobledger.knobs import Request
 
     return Request(knob_name(text), None)
-
-
-def knob_name(name: str) -> str:
-    """A name that can be a variable's or a flag's. Raises `Usage`."""
-    if not (_FLAG_NAME if name.startswith("-") else _ENV_NAME).fullmatch(name):
-        raise Usage(
-            f"{name!r} is no name of a knob",
-            hint="a variable such as `NCCL_DEBUG`, or a flag such as `--port`",
-        )
-    return name
 
 
 def _options(
@@ -230,13 +216,9 @@ def _options(
     force: bool = False,
     exact: bool = False,
 ) -> Options:
+    from knobledger.asking import label, window
     from knobledger.drafting import Options
 
-    if shared.label and not _LABEL.fullmatch(shared.label):
-        raise Usage(
-            f"label {shared.label!r} can't be part of a file's name",
-            hint="letters, digits, `_`, `.`, `+`, `-`",
-        )
     if shared.roll_back and shared.restart == "none":
         raise Usage("--roll-back-on-failure needs a restart to fail", hint="add `--restart service`")
     return Options(
@@ -248,30 +230,15 @@ def _options(
         why=shared.why,
         hypotheses=tuple(shared.hypotheses or ()),
         purpose=shared.kind,
-        label=shared.label,
+        label=label(shared.label),
         despite=shared.despite,
         restart=shared.restart,
         roll_back_on_failure=shared.roll_back,
-        confirm_within_s=_window(shared.confirm_within),
+        confirm_within_s=window(shared.confirm_within),
         batches=tuple(word.strip() for word in shared.batch.split(",")) if shared.batch else (),
         max_failures=shared.max_failures,
         skip_unreachable=shared.skip_unreachable,
     )
-
-
-def _window(text: str) -> int:
-    """Whole seconds. Raises `Usage` for no duration, and for one in which nobody could confirm."""
-    if not text:
-        return 0
-    from knobledger.moment import duration
-
-    seconds = int(duration(text))
-    if seconds < SHORTEST_WINDOW_S:
-        raise Usage(
-            f"--confirm-within {text!r} is shorter than {SHORTEST_WINDOW_S} s: nobody could look and confirm in it",
-            hint="`--confirm-within 10m`",
-        )
-    return seconds
 
 
 def _carry_out(workspace: Workspace, report: PlanReport | NothingToDo, shared: Shared) -> int:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from knobledger.cli.change import Target, knob_name
+from knobledger.asking import knob_name
+from knobledger.cli.change import Target
 from knobledger.cli.session import session
 from knobledger.errors import Usage
 

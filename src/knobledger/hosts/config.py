@@ -314,6 +314,8 @@ def _cross_check(config: Config) -> Iterator[str]:
             if not any(fnmatch.fnmatchcase(full, pattern) for full in services):
                 near = nearest(pattern, services)
                 yield f"{FILE_NAME}: groups.{name}.services: no service {pattern!r}{near}"
+    for name in config.file.notify:
+        yield from _check_name("webhook", name)
     yield from _circles(config)
 
 

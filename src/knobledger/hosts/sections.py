@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
@@ -224,6 +224,27 @@ class GroupSection(Section):
     approval: ApprovalPolicy | None = None
 
 
+NoticeKind = Literal["planned", "approved", "applied", "failed", "rolled_back", "expiring", "expired"]
+
+
+class Hook(Section):
+    """`[notify.NAME]`: a webhook that is told what happens."""
+
+    url: NonEmpty | None = None
+    url_file: NonEmpty | None = None
+    """a file that holds the URL, where that is a secret, as Slack's is; relative to the workspace"""
+    format: Literal["json", "slack"] = "json"
+    on: tuple[NoticeKind, ...] = get_args(NoticeKind)
+
+    @model_validator(mode="after")
+    def _has_one_url(self) -> Hook:
+        if (self.url is None) == (self.url_file is None):
+            raise ValueError("a webhook needs either url or url_file")
+        if self.url is not None and not self.url.startswith(("https://", "http://")):
+            raise ValueError("url must begin with https:// or http://")
+        return self
+
+
 class HostsFile(Section):
     """The whole of hosts.toml."""
 
@@ -232,6 +253,7 @@ class HostsFile(Section):
     ledger: LedgerSection = Field(default_factory=LedgerSection)
     hosts: Mapping[str, HostSection] = Field(default_factory=dict)
     groups: Mapping[str, GroupSection] = Field(default_factory=dict)
+    notify: Mapping[str, Hook] = Field(default_factory=dict)
 
 
 def model_at(place: tuple[str | int, ...]) -> type[Section] | None:
@@ -249,6 +271,8 @@ def model_at(place: tuple[str | int, ...]) -> type[Section] | None:
             return HostSection
         case ("groups", _):
             return GroupSection
+        case ("notify", _):
+            return Hook
         case ("hosts", _, "services", _):
             return ServiceSection
         case ("hosts", _, "services", _, "files", _):

@@ -171,11 +171,13 @@ class Serving(Opening):
         from knobledger.events.changes import Approved
         from knobledger.undoing import draft_undo
 
-        targets = [(target, host.read) for target, host in self.targets(list(reversed(_written(plan))))]
+        targets = self.targets(list(reversed(_written(plan))))
         options = Options(
             why=f"rolled back: {why}", purpose=plan.planned.purpose, hypotheses=plan.planned.hypotheses
         )
-        draft = draft_undo(self.desk, "revert", plan.id, targets, options)
+        draft = draft_undo(
+            self.desk, "revert", plan.id, [(target, host.read) for target, host in targets], options
+        )
         if draft.plan is None:
             return plan.id
         undo = self.state.plans[draft.plan]
