@@ -120,6 +120,7 @@ class Changing(Serving):
         """
         found = self.find_plan(plan)
         ready(self.desk, found)
+        self.check_restart(found)
         failures: dict[TargetName, KnobError] = {}
         differences: dict[TargetName, tuple[str, ...]] = {}
         for file in found.planned.files:
