@@ -81,9 +81,10 @@ def test_a_planted_secret_appears_nowhere(lab: Lab, monkeypatch: pytest.MonkeyPa
 def test_a_changed_secret_is_visible_and_its_value_is_not(lab: Lab) -> None:
     script = lab.host / "serve.sh"
     script.write_text(script.read_text().replace("export NCCL", f"export HF_TOKEN={OLD}\nexport NCCL"))
-    said = _say("set", "gpu1/decode", f"HF_TOKEN={NEW}", "--go-ahead", "--json")
-    changed = json.loads(said.splitlines()[0])  # then comes the footer
-    back = json.loads(_say("set", "gpu1/decode", f"HF_TOKEN={OLD}", "--go-ahead", "--json"))
+    changed, back = (
+        json.loads(_say("set", "gpu1/decode", f"HF_TOKEN={token}", "--go-ahead", "--json").splitlines()[0])
+        for token in (NEW, OLD)
+    )  # the lines after the first are the footer
     [edit], [undo] = changed["edits"], back["edits"]
     assert edit["before"] != edit["after"]
     assert (edit["before"], edit["after"]) == (undo["after"], undo["before"])

@@ -305,10 +305,15 @@ def killed(process: subprocess.Popen[str]) -> None:
 
 
 def test_a_chain_that_was_killed_in_the_middle_is_finished(pd: Pd) -> None:
-    pd.put("/etc/pd/decode.env", "STARTS_IN_S=3\n")
+    pd.put("/etc/pd/decode.env", "STARTS_IN_S=8\n")
     process = started(pd, "restart", "pd")
     busy = pd.knob("restart", "gpu2/router", "--go-ahead", code=11).json["error"]
     assert "is being restarted by" in busy["message"]
+    before = pd.lab.at("/srv/serve_router.sh").read_bytes()
+    pd.knob(
+        "set", "gpu2/router", "NCCL_IB_DISABLE=0", "--restart", "service", "--go-ahead", code=11
+    )  # nothing is written that could not be followed by its restart
+    assert pd.lab.at("/srv/serve_router.sh").read_bytes() == before
     killed(process)
     looked = pd.knob("recover", code=23)
     [found] = looked.json["restarts"]

@@ -210,6 +210,7 @@ class Changing(Confirming, Asking):
         """
         found = self.find_plan(plan)
         ready(self.desk, found)
+        self.check_restart(found)
         if self._needs_signature(found):
             from knobledger import approving
 

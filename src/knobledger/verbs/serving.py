@@ -130,6 +130,14 @@ class Serving(Opening):
             restart=self._restarted(result).to_json(),
         )
 
+    def check_restart(self, plan: Plan) -> None:
+        """Whether the restart of a plan could be begun now, before its files are written. Raises `Refused`, `Busy`."""
+        if plan.planned.restart != "none":
+            where = [file.target for file in plan.planned.files]
+            services = self._in_scope(where, plan.planned.restart)
+            self._preview(services, plan.planned.restart)
+            self._taken_over(services)
+
     def restart_after(self, plan: Plan, *, cause: Cause = "change", resumes: EventId | None = None) -> None:
         """Restarts what the plan of a change names, once its files are written.
 
