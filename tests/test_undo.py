@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from knobledger.knobs import Dialect
@@ -159,6 +159,7 @@ def test_edit_then_undo_is_the_identity(before: dict[str, int], after: dict[str,
     change=st.dictionaries(_name, st.integers(10, 19), max_size=2),
     later=st.dictionaries(_name, st.integers(20, 29), max_size=2),
 )
+@example(before={"C": 0}, change={"C": 10, "A": 10}, later={"B": 20})
 def test_an_undo_gives_both_or_refuses(
     before: dict[str, int], change: dict[str, int], later: dict[str, int]
 ) -> None:

@@ -158,14 +158,24 @@ def _same_ends(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[int, int]:
     return head, next((n for n in range(most - head) if old[-1 - n] != new[-1 - n]), most - head)
 
 
-def _singly(ops: Iterable[tuple[int, int, int, int]]) -> Iterator[tuple[int, int, int, int]]:
-    """Line by line: so a line that somebody put in between two that change stays where it is."""
-    for i1, i2, j1, j2 in ops:
-        both = min(i2 - i1, j2 - j1)
-        yield from ((i1 + k, i1 + k + 1, j1 + k, j1 + k + 1) for k in range(both))
-        yield from ((i, i + 1, j2, j2) for i in range(i1 + both, i2))
-        if j1 + both < j2:
-            yield i1 + both, i1 + both, j1 + both, j2
+def _singly(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[tuple[int, int, int, int]]:
+    """Line by line: so a line that somebody put in between two that change stays where it is.
+
+    A line becomes the one that sets the same thing, where there is one, else the next.
+    """
+    for i1, i2, j1, j2 in _ops(old, new):
+        before, after = [_subject(line) for line in old[i1:i2]], [_subject(line) for line in new[j1:j2]]
+        for _, b1, b2, a1, a2 in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+            both = min(b2 - b1, a2 - a1)
+            yield from ((i1 + b1 + k, i1 + b1 + k + 1, j1 + a1 + k, j1 + a1 + k + 1) for k in range(both))
+            yield from ((i, i + 1, j1 + a2, j1 + a2) for i in range(i1 + b1 + both, i1 + b2))
+            if a1 + both < a2:
+                yield i1 + b1 + both, i1 + b1 + both, j1 + a1 + both, j1 + a2
+
+
+def _subject(line: bytes) -> bytes:
+    """What a line is about: all before its first `=`."""
+    return line.partition(b"=")[0].strip()
 
 
 def _merge(base: list[bytes], ours: list[bytes], theirs: list[bytes]) -> tuple[bytes, list[Side]]:
@@ -199,7 +209,7 @@ def _apart(base: list[bytes], ours: list[bytes], theirs: list[bytes]) -> list[by
     and the same existing line is. Lines put in at the same place both stay, those of the undoing
     first, since that is where they stood before. None: a real conflict.
     """
-    mine, back = list(_singly(_ops(base, ours))), list(_singly(_ops(base, theirs)))
+    mine, back = list(_singly(base, ours)), list(_singly(base, theirs))
     for i1, i2, *_ in mine:
         for k1, k2, *_ in back:
             if max(i1, k1) < min(i2, k2):
