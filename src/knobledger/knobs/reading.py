@@ -124,6 +124,9 @@ def dialect_of(path: str, content: bytes) -> Dialect:
         suffix == "conf" and folder.endswith(".d")
     ):
         return Dialect.UNIT
+    if name in ("nccl.conf", ".nccl.conf"):
+        # NAME=VALUE without quotes, `#` begins a comment: what docker's reader does, too.
+        return Dialect.ENV_DOCKER
     if suffix == "env" or name == ".env" or name.startswith(".env."):
         return Dialect.ENV
     first = content.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]

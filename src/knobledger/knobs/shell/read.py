@@ -11,6 +11,7 @@ from knobledger.knobs.occurrence import Dialect, Launch, Note, Scope
 from knobledger.knobs.shell.comments import commented
 from knobledger.knobs.shell.frame import Frame
 from knobledger.knobs.shell.launches import Candidate, choose
+from knobledger.knobs.shell.registry import TooMuch
 from knobledger.knobs.shell.source import Source
 from knobledger.knobs.shell.state import State
 from knobledger.knobs.shell.syntax import Fault, Statement
@@ -70,9 +71,14 @@ def _read(
     assert script is not None
     walker.source = source
     state = State(allexport="yes" if dialect is Dialect.ENV else "no")
-    walker.statements(script.body, state, frame)
-    walker.uncalled(state, frame)
-    candidates = choose(list(walker.candidates.values()))
+    try:
+        walker.statements(script.body, state, frame)
+        walker.uncalled(state, frame)
+        candidates = choose(list(walker.candidates.values()))
+    except TooMuch:
+        # What was found so far is only listed: nothing decides, and nothing is edited.
+        walker.gave_up = True
+        state, candidates = State(), []
     seen = [candidate.seen for candidate in candidates]
     hidden: dict[str, str] = {}
     for candidate in candidates:
