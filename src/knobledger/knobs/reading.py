@@ -56,6 +56,8 @@ class Reading:
     picked: int = 0
     """index of the launch that `wins` is about"""
     sources: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
+    work: int = field(default=0, repr=False, compare=False)
+    """what reading a shell file took, in counted steps; they are bounded (shell/registry.py)"""
 
     @staticmethod
     def of(
@@ -173,6 +175,7 @@ def _shell(content: bytes, dialect: Dialect, sources: Mapping[str, bytes], launc
         hidden=found.hidden,
         faults=tuple((fault.start, fault.end, fault.message) for fault in found.faults),
         insertions=tuple(insertions),
+        work=found.work,
     )
 
 
@@ -216,6 +219,7 @@ def _assemble(
     hidden: Mapping[str, str] | None = None,
     faults: tuple[tuple[int, int, str], ...] = (),
     insertions: tuple[Insertion, ...] = (),
+    work: int = 0,
 ) -> Reading:
     if len(sites) > SITES:
         message = f"more than {SITES} knobs: too many to be followed"
@@ -243,6 +247,7 @@ def _assemble(
         insertions,
         picked,
         sources,
+        work,
     )
 
 
