@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input
 DEMO ?=
+FUZZ_ARGS ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 LAB_ARGS ?=
@@ -13,10 +14,10 @@ FAULTS_ARGS ?= --write
 CODE := src tests docs bench
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab faults fuzz check format picture docs bench lock venv clean
+.PHONY: help demo test lab faults fuzz fuzz-coverage check format picture docs bench lock venv clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo ## Replay the incident on an embedded SSH server (DEMO=DIR keeps it in DIR)
 	@$(BIN)/knob demo $(DEMO)
@@ -33,8 +34,14 @@ faults: $(VENV)/.dev ## Every fault at every step of a change, and 200 kills; wr
 	@.ci/tools
 	@PYTHONPATH=tests $(BIN)/python -m faults.run $(FAULTS_ARGS)
 
-fuzz: $(VENV)/.dev ## Run the property tests alone, with random and many examples
+fuzz: $(VENV)/.dev ## Many generated edits (FUZZ_ARGS="--seed 1 --count 1000000"), then all properties at length
+	@PYTHONPATH=tests/knobs $(BIN)/python tests/knobs/fuzz.py $(FUZZ_ARGS)
 	@HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -m hypothesis --timeout 0 $(PYTEST_ARGS)
+
+fuzz-coverage: $(VENV)/.dev ## Readers and edits under atheris (FUZZ_ARGS=-max_total_time=600); needs CPython with a wheel of it
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) install --no-build-isolation --editable '.[fuzz]'
+	@mkdir -p $(VENV)/fuzz && cd $(VENV)/fuzz && PYTHONPATH=$(CURDIR)/tests/knobs ../bin/python \
+	$(CURDIR)/tests/knobs/coverage_guided.py corpus -max_len=600 -timeout=60 -print_final_stats=1 $(FUZZ_ARGS)
 
 check: $(VENV)/.dev ## Lint, format, types, layers, generated docs
 	$(BIN)/ruff check $(CODE)
@@ -53,8 +60,9 @@ picture: $(VENV)/.dev ## Draw docs/demo.svg from a run of the demo in /srv/ops, 
 docs: $(VENV)/.dev ## Write the generated pages anew (docs/cli.md)
 	$(BIN)/python docs/generate.py
 
-bench: $(VENV)/.dev ## Measure against raw ssh, Ansible and pyinfra (BENCH_ARGS="--runs 15 --write")
+bench: $(VENV)/.dev ## Measure reading, then one change against raw ssh, Ansible and pyinfra (BENCH_ARGS="--runs 15 --write")
 	@.ci/tools
+	$(BIN)/python bench/reading.py
 	$(BIN)/python bench/run.py $(BENCH_ARGS)
 	$(BIN)/python bench/restarts.py
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from knobledger.diff import unified
 from knobledger.drafting import masked_edits
 from knobledger.errors import KnobError, Refused, Usage
 from knobledger.knobs import Dialect, Masker, Reading, Request, dialect_of, edit
+from knobledger.many import over
 from knobledger.names import HostPath
 from knobledger.report.scanned import Scan, ScannedEdit, ScannedFile
 from knobledger.report.status import occurrence_json
@@ -28,8 +30,8 @@ def masker(env: Mapping[str, str], directory: Path | None) -> Masker:
 
 
 def scan(paths: Sequence[Path], dialect: str | None, mask: Masker) -> Scan:
-    """Reads files and lists their knobs. Raises `Refused` for one that can't be read."""
-    return Scan(tuple(_scanned(path, _reading(path, dialect), mask) for path in paths))
+    """Reads files and lists their knobs; many of them on all cores. Raises `Refused` for one that can't be read."""
+    return Scan(tuple(over(paths, partial(_scanned, dialect, mask), partial(_lost, dialect))))
 
 
 def scan_edit(
@@ -87,7 +89,13 @@ def _dialect(name: str) -> Dialect:
         raise Usage(f"{name!r} is no dialect", hint=f"one of {known}") from None
 
 
-def _scanned(path: Path, reading: Reading, mask: Masker) -> ScannedFile:
+def _lost(dialect: str | None, path: Path) -> ScannedFile:
+    message = "the reader came to an end here: nothing is told of this file"
+    return ScannedFile(os.fspath(path), _dialect(dialect) if dialect else Dialect.BASH, (), ((1, message),))
+
+
+def _scanned(dialect: str | None, mask: Masker, path: Path) -> ScannedFile:
+    reading = _reading(path, dialect)
     return ScannedFile(
         os.fspath(path),
         reading.dialect,

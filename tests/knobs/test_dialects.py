@@ -19,7 +19,7 @@ from knobledger.knobs import Dialect, dialect_of
         ("/etc/systemd/system/x.service", b"", Dialect.UNIT),
         ("/etc/systemd/system/x.socket", b"", Dialect.UNIT),
         ("/etc/systemd/system/x.service.d/10-env.conf", b"", Dialect.UNIT),
-        ("/etc/nccl.conf", b"", Dialect.BASH),
+        ("/etc/nccl.conf", b"", Dialect.ENV_DOCKER),
         ("/etc/dsv4/decode.env", b"", Dialect.ENV),
         ("/etc/dsv4/.env", b"", Dialect.ENV),
     ],

@@ -159,6 +159,19 @@ def test_a_comment_can_not_be_pointed_at() -> None:
     assert "commented out" in refused("# export K=1\nsrv\n", "K=2", line=1).message
 
 
+def test_a_mistyped_name_is_guessed() -> None:
+    error = refused("export SGLANG_TARGET_CTAS=1\nsrv --mem-fraction 2\n", "SGLANG_TARGET_CTA=2")
+    assert "did you mean 'SGLANG_TARGET_CTAS'?" in error.hint
+    assert "'--mem-fraction'" in refused("export A=1\nsrv --mem-fraction 2\n", "!--mem-fractoin").hint
+    assert "--add" in refused("export A=1\nsrv\n", "OTHER=2").hint
+
+
+def test_names_need_not_be_text() -> None:
+    content = b"\xff\xe0=1\n"
+    edited = edit(Reading.of(content, Dialect.ENV_DOCKER), [Request("\udcff\udce0", "2")])
+    assert edited.content == b"\xff\xe0=2\n"
+
+
 def test_requests_follow_each_other() -> None:
     script = "export A=1\nexport B=2\nsrv --x 1\n"
     assert after(script, "!A", "B=3", "--x=2", "C=4", add=True) == "export B=3\nexport C=4\nsrv --x 2\n"
@@ -236,7 +249,9 @@ def test_a_shell_in_a_unit_is_read_and_not_edited() -> None:
     content = b"[Service]\nExecStart=/bin/sh -c 'A=1 exec srv --x \"a b\"'\n"
     decided = Reading.of(content, Dialect.UNIT).decided()
     assert (decided["A"].value, decided["--x"].value) == ("1", "a b")
-    assert "more than one shell" in refused(content, "--x=2", dialect=Dialect.UNIT).message
+    error = refused(content, "--x=2", dialect=Dialect.UNIT)
+    assert "more than one shell" in error.message
+    assert "knob edit" in error.hint
 
 
 def test_what_stands_behind_an_exec_is_no_launch() -> None:

@@ -30,7 +30,7 @@ def scripts(draw: st.DrawFn, posix: bool = False) -> bytes:
     return Builder(Random(draw(st.integers(0, 2**32))), posix=posix).script()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @RUN
 @given(seed=st.integers(0, 2**32))
 def test_the_shell_agrees(seed: int) -> None:
@@ -57,7 +57,7 @@ def test_the_shell_agrees(seed: int) -> None:
 
 
 @pytest.mark.tool("dash")
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @settings(RUN, max_examples=4)
 @given(seed=st.integers(0, 2**32))
 def test_dash_agrees(seed: int) -> None:

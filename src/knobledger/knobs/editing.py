@@ -94,7 +94,10 @@ def _replaced(reading: Reading, request: Request, site: Site, value: str) -> Rea
         text = write(site.slot, value)
     except Unsayable as why:
         raise refusal(
-            reading, request, f"this value of {request.name!r} can't be written there: {why}"
+            reading,
+            request,
+            f"this value of {request.name!r} can't be written there: {why}",
+            _BY_HAND if site.slot.outer == "lost" else "",
         ) from None
     edited = content[:start] + text.encode("utf-8", "surrogateescape") + content[end:]
     after = _again(reading, edited)

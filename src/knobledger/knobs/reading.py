@@ -56,6 +56,8 @@ class Reading:
     picked: int = 0
     """index of the launch that `wins` is about"""
     sources: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
+    work: int = field(default=0, repr=False, compare=False)
+    """what reading a shell file took, in counted steps; they are bounded (shell/registry.py)"""
 
     @staticmethod
     def of(
@@ -124,6 +126,9 @@ def dialect_of(path: str, content: bytes) -> Dialect:
         suffix == "conf" and folder.endswith(".d")
     ):
         return Dialect.UNIT
+    if name in ("nccl.conf", ".nccl.conf"):
+        # NAME=VALUE without quotes, `#` begins a comment: what docker's reader does, too.
+        return Dialect.ENV_DOCKER
     if suffix == "env" or name == ".env" or name.startswith(".env."):
         return Dialect.ENV
     first = content.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
@@ -178,6 +183,7 @@ def _shell(content: bytes, dialect: Dialect, sources: Mapping[str, bytes], launc
         hidden=found.hidden,
         faults=tuple((fault.start, fault.end, fault.message) for fault in found.faults),
         insertions=tuple(insertions),
+        work=found.work,
     )
 
 
@@ -221,6 +227,7 @@ def _assemble(
     hidden: Mapping[str, str] | None = None,
     faults: tuple[tuple[int, int, str], ...] = (),
     insertions: tuple[Insertion, ...] = (),
+    work: int = 0,
 ) -> Reading:
     if len(sites) > SITES:
         message = f"more than {SITES} knobs: too many to be followed"
@@ -248,6 +255,7 @@ def _assemble(
         insertions,
         picked,
         sources,
+        work,
     )
 
 

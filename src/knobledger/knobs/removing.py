@@ -47,7 +47,7 @@ def without(content: bytes, site: Site, dialect: Dialect) -> bytes | None:
 
 def _listed(content: bytes, site: Site) -> bytes | None:
     """One `,NAME=value` of an `--export=` list."""
-    name = site.name.encode() + b"="
+    name = site.name.encode("utf-8", "surrogateescape") + b"="
     start = site.span[0] - len(name)
     if content[start : site.span[0]] != name:
         return None

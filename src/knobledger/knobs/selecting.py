@@ -23,7 +23,7 @@ def select(reading: Reading, request: Request, *, line: int | None, force: bool)
                 request,
                 f"{request.name!r} stands where the file can't be read for certain: {message}",
             )
-    pattern = re.compile(rb"(?:^|[\s;])" + re.escape(request.name.encode()) + rb"=")
+    pattern = re.compile(rb"(?:^|[\s;])" + re.escape(request.name.encode("utf-8", "surrogateescape")) + rb"=")
     for start, end, message in reading.faults:
         if not request.name.startswith("--") and pattern.search(reading.content, start, end):
             raise refusal(
@@ -159,6 +159,18 @@ def _hint(reading: Reading, request: Request, written: list[Site]) -> str:
     if active:
         line = reading.line_of(active[0].span[0])
         return f"point at one place with --line N (such as --line {line})"
+    near = _nearest(reading, request.name)
+    if near:
+        return f"did you mean {near}? knob scan shows what the file sets"
     if request.value is None:
         return "knob scan shows what the file sets"
     return "type --add to add it before the launch, or look for its name with knob scan"
+
+
+def _nearest(reading: Reading, name: str) -> str:
+    """The names of active knobs that are nearly `name`, at most three, the nearest first."""
+    from difflib import get_close_matches
+
+    names = {site.name for site in reading.sites if site.active} - {name}
+    near = get_close_matches(name, sorted(names), cutoff=0.8)
+    return " or ".join(repr(found) for found in near)

@@ -12,7 +12,7 @@ from knobledger.names import EventId, short
 from knobledger.report.blame import Blame, BlameLine
 from knobledger.report.changes import Log
 from knobledger.report.paper import Paper
-from knobledger.report.scanned import Scan, ScannedEdit
+from knobledger.report.scanned import Scan, ScannedEdit, ScannedFile
 from knobledger.report.status import Status, TargetStatus
 from knobledger.report.terminal import diff_text, edit_text, line, render
 from knobledger.report.terminal_since import local
@@ -135,20 +135,33 @@ def _target(target: TargetStatus, live: bool, page: Paper) -> None:
 @render.register
 def _(report: Scan, page: Paper) -> None:
     for file in report.files:
-        line(page, f"{file.file}   ({file.dialect.value})", "bold")
-        for knob in file.knobs:
-            marks = [knob["scope"]]
-            marks += [word for word in ("dynamic", "overridable", "depends") if knob[word]]
-            marks += [] if knob["active"] else ["commented out"]
-            marks += ["loses"] if knob["active"] and not knob["wins"] and not knob["depends"] else []
-            where = f"{knob['file']}:" if knob["file"] else ""
-            line(
-                page,
-                f"{where}{knob['line']:4}  {_written(knob)}   {', '.join(dict.fromkeys(marks))}",
-                "" if knob["active"] else "dim",
-            )
-        for number, message in file.warnings:
-            line(page, f"{number:4}  warning: {message}", "yellow")
+        _scanned(file, page)
+
+
+def _scanned(file: ScannedFile, page: Paper) -> None:
+    """The knobs in the order of the file, each warning below the line that it is about."""
+    line(page, f"{file.file}   ({file.dialect.value})", "bold")
+    texts = [_written(knob) for knob in file.knobs]
+    width = min(60, max((len(text) for text in texts), default=0))
+    rows = []
+    for knob, text in zip(file.knobs, texts, strict=True):
+        where = f"{knob['file']}:" if knob["file"] else ""
+        shown = f"{where}{knob['line']:4}  {text:{width}}   {_marks(knob)}"
+        rows.append((bool(where), knob["line"], shown, "" if knob["active"] else "dim"))
+    rows += [
+        (False, number, f"{number:4}  warning: {message}", "yellow") for number, message in file.warnings
+    ]
+    # Sorting keeps the order of what stands on one line, and warnings come behind it.
+    for _, _, shown, style in sorted(rows, key=lambda row: row[:2]):
+        line(page, shown, style)
+
+
+def _marks(knob: dict[str, Any]) -> str:
+    marks = [knob["scope"]]
+    marks += [word for word in ("dynamic", "overridable", "depends") if knob[word]]
+    marks += [] if knob["active"] else ["commented out"]
+    marks += ["loses"] if knob["active"] and not knob["wins"] and not knob["depends"] else []
+    return ", ".join(dict.fromkeys(marks))
 
 
 @render.register

@@ -158,6 +158,7 @@ class Assigner(Registry):
             reads |= state.get(name).reads
         if len(parts) > PARTS:
             parts = (Hole(),)
+        self.charge(len(before) + len(reads) // 4)
         choices: tuple[Choice, ...] = (site,)
         if before and not _surely_unset(variable, value.default_op):
             # Something may have given it a value before, and then the default is not used.

@@ -51,6 +51,7 @@ class Expander(Assigner):
             if any(isinstance(part, Elements) for part in variable.parts):
                 return [Arg(word)]
             args = split(variable.parts)
+            self.charge(len(args))
             if not args and not variable.inherited:
                 return []
             plain = (
@@ -66,6 +67,7 @@ class Expander(Assigner):
         args: list[Arg] = []
         for part in variable.parts:
             if isinstance(part, Elements):
+                self.charge(len(part.args))
                 args.extend(arg._replace(guarded=arg.guarded or part.guarded) for arg in part.args)
             elif not isinstance(part, Break):
                 args.append(Arg(None, part.guarded))
@@ -113,6 +115,7 @@ class Expander(Assigner):
             if name not in found:
                 found[name] = None
                 todo.extend(sorted(state.get(name).reads))
+        self.charge(len(found) // 4)
         return list(found)
 
     def joined(self, words: Sequence[Word], state: State) -> tuple[Part, ...]:

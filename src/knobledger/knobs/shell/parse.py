@@ -74,11 +74,10 @@ class Parser(SimpleParser):
     def nested_source(self, source: Source, depth: int) -> tuple[Statement, ...]:
         """The statements of a text of its own (backticks)."""
         self.charge(5)
-        parser = Parser(source)
-        parser._budget = self._budget
+        parser = Parser(source, self.left)
         body: list[Statement] = []
         parser._list(body, frozenset(), depth)
-        self._budget = parser._budget
+        self.left = parser.left
         if parser.at < len(source.text):
             raise SyntaxFault("unreadable backticks", self.at)
         return tuple(body)
@@ -373,6 +372,12 @@ class Parser(SimpleParser):
             words.append(word)
         self._redirects(depth)
         return Test(start, self.at, (), tuple(words))
+
+
+def parse_within(source: Source, work: int) -> tuple[Script, int]:
+    """The syntax tree, and what is left of the work that reading it may be."""
+    parser = Parser(source, work)
+    return parser.script(), parser.left
 
 
 def parse(source: Source) -> Script:

@@ -56,7 +56,9 @@ class Programs(Expander):
         """What may decide each name in the environment of a command, and why some names are not in it."""
         seen: dict[str, tuple[Choice, ...]] = {}
         hidden: dict[str, str] = {}
-        for name, variable in state.all().items():
+        variables = state.all()
+        self.charge(len(variables) // 4)
+        for name, variable in variables.items():
             if variable.exported == "no":
                 if any(choice is not None for choice in variable.choices) or variable.unset:
                     hidden[name] = variable.unset or "not exported: the launch does not see it"
@@ -219,6 +221,7 @@ class Programs(Expander):
             variable = state.get(name)
             if name not in seen and any(choice is not None for choice in variable.choices):
                 seen[name] = variable.choices
+        self.charge(len(seen) // 4)
         for name, choices in seen.items():
             known = candidate.seen.setdefault(name, [])
             known.extend(choice for choice in choices if choice not in known)

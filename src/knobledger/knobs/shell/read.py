@@ -11,9 +11,11 @@ from knobledger.knobs.occurrence import Dialect, Launch, Note, Scope
 from knobledger.knobs.shell.comments import commented
 from knobledger.knobs.shell.frame import Frame
 from knobledger.knobs.shell.launches import Candidate, choose
+from knobledger.knobs.shell.registry import WORK, TooMuch
 from knobledger.knobs.shell.source import Source
 from knobledger.knobs.shell.state import State
 from knobledger.knobs.shell.syntax import Fault, Statement
+from knobledger.knobs.shell.tokens import READS
 from knobledger.knobs.shell.walk import Walker
 from knobledger.knobs.shell.warn import warnings
 from knobledger.knobs.site import SITES, Choice, Site
@@ -35,6 +37,8 @@ class ShellFound:
     """per launch, the statement of the file itself that holds or calls it"""
     exports: list[Statement] = field(default_factory=list)
     top_starts: list[int] = field(default_factory=list)
+    work: int = 0
+    """how much of `READS` and `WORK` was used"""
 
 
 def read_shell(content: bytes, dialect: Dialect, sources: Mapping[str, bytes]) -> ShellFound:
@@ -70,9 +74,14 @@ def _read(
     assert script is not None
     walker.source = source
     state = State(allexport="yes" if dialect is Dialect.ENV else "no")
-    walker.statements(script.body, state, frame)
-    walker.uncalled(state, frame)
-    candidates = choose(list(walker.candidates.values()))
+    try:
+        walker.statements(script.body, state, frame)
+        walker.uncalled(state, frame)
+        candidates = choose(list(walker.candidates.values()))
+    except TooMuch:
+        # What was found so far is only listed: nothing decides, and nothing is edited.
+        walker.gave_up = True
+        state, candidates = State(), []
     seen = [candidate.seen for candidate in candidates]
     hidden: dict[str, str] = {}
     for candidate in candidates:
@@ -114,6 +123,7 @@ def _read(
         [walker.tops.get((candidate.file, candidate.position)) for candidate in candidates],
         walker.exports,
         [statement.start for statement in script.body],
+        READS - walker.reads + WORK - walker.work,
     )
 
 

@@ -10,16 +10,24 @@ from knobledger.knobs.occurrence import Dialect, Note, Scope
 from knobledger.knobs.shell.flags import Flag, flags_of
 from knobledger.knobs.shell.frame import Frame
 from knobledger.knobs.shell.launches import Candidate
-from knobledger.knobs.shell.parse import parse
+from knobledger.knobs.shell.parse import parse_within
 from knobledger.knobs.shell.source import Source
 from knobledger.knobs.shell.state import Arg
 from knobledger.knobs.shell.syntax import Comment, Fault, Script, Statement
+from knobledger.knobs.shell.tokens import READS
 from knobledger.knobs.site import Site
 
 PROGRAMS = 2_000
 """How many nested texts are read as programs."""
+WORK = 400_000
+"""How much work a walk may be: a command counts 5, and 1 each argument, element and assignment that is looked at again.
+A bound on what hostile text can cost, counted and not timed, so that a file is read or refused on every machine alike."""
 NESTED = 3
 """How many shells deep a text is read."""
+
+
+class TooMuch(Exception):
+    """The walk is more work than any script is worth."""
 
 
 class Registry:
@@ -30,7 +38,11 @@ class Registry:
         self.sources = sources
         self.sites: dict[tuple[str | None, int, int, str], Site] = {}
         self.candidates: dict[tuple[str | None, int], Candidate] = {}
-        self.notes: list[Note] = []
+        self.work = WORK
+        """what is left of it"""
+        self.reads = READS
+        """what is left of the work of parsing, all nested texts together"""
+        self.notes: dict[Note, None] = {}
         self.comments: list[tuple[Source, Comment]] = []
         self.faults: list[Fault] = []
         self.exported: set[str] = set()
@@ -46,12 +58,19 @@ class Registry:
         self._scripts: list[Script] = []
         self._marks: dict[int, tuple[int, object]] = {}
 
+    def charge(self, work: int) -> None:
+        """Count work. Raises TooMuch."""
+        self.work -= work
+        if self.work < 0:
+            raise TooMuch
+
     def parse(self, source: Source, nested: int = 0) -> Script | None:
         """The syntax tree of a text; None if too much was read already."""
         if nested > NESTED or len(self._scripts) > PROGRAMS:
             self.gave_up = True
             return None
-        script = parse(source)
+        self.charge(len(source.text) // 50)
+        script, self.reads = parse_within(source, self.reads)
         self._scripts.append(script)
         if not nested:
             self.comments.extend((source, comment) for comment in script.comments)
@@ -83,9 +102,7 @@ class Registry:
 
     def note(self, line: int, message: str) -> None:
         """Warn of something, once."""
-        note = Note(line, message)
-        if note not in self.notes:
-            self.notes.append(note)
+        self.notes[Note(line, message)] = None
 
     def site(self, site: Site) -> Site:
         """The one site at that place: the walk may come there more than once."""
@@ -103,6 +120,7 @@ class Registry:
         statement: tuple[int, int],
     ) -> list[tuple[Flag, Site]]:
         """The flags among `args` with their sites. `usual` is the scope of those that no construct holds."""
+        self.charge(2 * len(args))
         found = []
         for flag in flags_of(args):
             scope = flag.arg.scope or frame.scope or usual

@@ -16,7 +16,7 @@ from knobledger.knobs.shell.syntax import (
     Statement,
     Word,
 )
-from knobledger.knobs.shell.tokens import Tokens
+from knobledger.knobs.shell.tokens import READS, Tokens
 from knobledger.knobs.shell.words import SyntaxFault, WordScanner
 
 _REDIRECT = re.compile(
@@ -33,8 +33,8 @@ DECLARERS: Final = frozenset(["export", "declare", "typeset", "readonly", "local
 class SimpleParser(Tokens):
     """Parses simple commands."""
 
-    def __init__(self, source: Source) -> None:
-        super().__init__(source)
+    def __init__(self, source: Source, work: int = READS) -> None:
+        super().__init__(source, work)
         self.words = WordScanner(source, self)
 
     def nested_list(self, start: int, closer: str, depth: int) -> tuple[tuple[Statement, ...], int]:

@@ -136,25 +136,29 @@ class State:
             self.own.update(layer.own)
         self.allexport, self.dead = way.allexport, way.dead
 
-    def join(self, ways: list[State]) -> None:
-        """Become the state behind several ways of which one was taken: copies of this state, or itself."""
+    def join(self, ways: list[State]) -> int:
+        """Become the state behind several ways of which one was taken: copies of this state, or itself; how much work
+        that was."""
         alive = [way for way in ways if not way.dead]
         if len(alive) < 2:
             self.adopt((alive or ways)[0])
-            return
+            return 1
         exports = {way.allexport for way in alive}
         names = dict.fromkeys(
             name for way in alive for layer in reversed(_layers(way, self)) for name in layer.own
         )
         joined = {}
+        work = len(names)
         for name in names:
             variables = [way.get(name) for way in alive]
             first = variables[0]
             if any(variable is not first for variable in variables):
                 first = _join(variables)
+                work += sum(len(variable.choices) + len(variable.parts) for variable in variables)
             joined[name] = first
         self.own.update(joined)
         self.allexport, self.dead = exports.pop() if len(exports) == 1 else "maybe", False
+        return work
 
 
 def _layers(way: State, base: State) -> list[State]:

@@ -15,25 +15,26 @@ _GAP = re.compile(r"(?:[ \t\n]++|\\\n)*+")
 _KEYWORD = re.compile(r"(?:[a-z]{2,8}+|[{}!]|\[\[)(?=[ \t\n;&|<>()]|$|\\\n)")
 _WORDS = "if then elif else fi while until for select do done case esac function { } [[ ! time coproc in"
 _RESERVED = frozenset(_WORDS.split())
-WORK = 80_000
+READS = 80_000
 """How much a program may hold (a command counts 3, a word and an expansion 1): a bound on what hostile text can cost."""
 
 
 class Tokens:
     """Steps over one source."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, work: int = READS) -> None:
         self.source = source
         self.text = source.text
         self.at = 0
         self.comments: list[Comment] = []
         self._pending: list[Redirect] = []
-        self._budget = WORK
+        self.left = work
+        """of the work that reading may be"""
 
     def charge(self, work: int) -> None:
         """Count work; too much of it is a fault."""
-        self._budget -= work
-        if self._budget < 0:
+        self.left -= work
+        if self.left < 0:
             raise SyntaxFault("nested or repeated too much to be read", self.at)
 
     def _blanks(self) -> bool:

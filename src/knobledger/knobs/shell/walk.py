@@ -28,8 +28,6 @@ from knobledger.knobs.shell.syntax import (
     Test,
 )
 
-STEPS = 60_000
-"""How many commands are followed, calls and second rounds included; what is left then is only listed."""
 CALLS = 8
 """How deep calls of functions are followed."""
 
@@ -40,7 +38,6 @@ class Walker(Commands):
     def __init__(self, dialect: Dialect, sources: Mapping[str, bytes]) -> None:
         super().__init__(dialect, sources)
         self.called: set[int] = set()
-        self._steps = STEPS
         self._depth = 0
 
     def statements(self, body: tuple[Statement, ...], state: State, frame: Frame) -> None:
@@ -78,7 +75,7 @@ class Walker(Commands):
             arm = state.copy()
             inner = frame._replace(scope=Scope.CONDITIONAL, path=(*frame.path, self.mark(pipeline)))
             self._pipeline(pipeline, arm, inner)
-            state.join([state, arm])
+            self.charge(state.join([state, arm]))
 
     def _pipeline(self, pipeline: Pipeline, state: State, frame: Frame) -> None:
         if len(pipeline.commands) == 1:
@@ -88,10 +85,7 @@ class Walker(Commands):
             self._command(command, state.copy(), frame._replace(pipeline=True))
 
     def _command(self, command: Command, state: State, frame: Frame) -> None:
-        self._steps -= 1
-        if self._steps < 0:
-            self.gave_up = True
-            return
+        self.charge(5)
         match command:
             case Simple():
                 self.simple(command, state, frame)
@@ -133,7 +127,7 @@ class Walker(Commands):
             ends.append(way)
         if len(command.arms) == len(command.tests):
             ends.append(here)
-        state.join(ends)
+        self.charge(state.join(ends))
 
     def _case(self, command: Case, state: State, frame: Frame) -> None:
         ends: list[State] = [] if command.total else [state]
@@ -143,7 +137,7 @@ class Walker(Commands):
             self.statements(arm, way, inner)
             ends.append(way)
         if ends:
-            state.join(ends)
+            self.charge(state.join(ends))
 
     def _loop(self, command: Loop, state: State, frame: Frame) -> None:
         for word in command.words:
@@ -165,7 +159,7 @@ class Walker(Commands):
             # It may not be defined: then the call fails, and changes nothing.
             way = state.copy()
             self._call(function, arguments, way, frame._replace(path=(*frame.path, *path)))
-            state.join([state, way])
+            self.charge(state.join([state, way]))
             return True
         self._call(function, arguments, state, frame)
         return True
