@@ -25,9 +25,9 @@ _KNOB = str(Path(sys.executable).with_name("knob"))
 
 
 @pytest.fixture
-def site(sites: Sites) -> Site:
-    sites.root.put_back()
-    return sites.root
+def site(fabric_sites: Sites) -> Site:
+    fabric_sites.root.put_back()
+    return fabric_sites.root
 
 
 def knob(root: Path, *words: str, actor: str = "anna") -> subprocess.Popen[bytes]:
