@@ -133,6 +133,24 @@ def test_a_lost_answer_is_settled_by_a_second_look(bench: Bench) -> None:
     assert bench.kinds()[-1] == "settled"
 
 
+def test_a_failed_proof_is_no_success_even_with_the_bytes_of_the_plan(bench: Bench) -> None:
+    plan = bench.plan((KNOB, "512")).id
+
+    def objects() -> None:
+        bench.host.faults.clear()
+        raise StateUnknown("the backup could not be put back", objection="mode is 700, not 755")
+
+    bench.host.faults["verify"] = objects
+    with pytest.raises(
+        StateUnknown, match="mode is 700, not 755; a fresh look shows that the new content"
+    ) as error:
+        bench.apply(plan)
+    assert error.value.exit_code == 22
+    assert f"knob revert {plan[:8]}" in error.value.hint
+    assert bench.live == NEW
+    assert bench.kinds()[-1] == "settled"
+
+
 def test_a_lost_answer_before_the_swap_is_a_failure_that_says_so(bench: Bench) -> None:
     plan = bench.plan((KNOB, "512")).id
     _lost_after(bench, "stage")

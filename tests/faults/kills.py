@@ -31,7 +31,7 @@ class Kills:
     """rounds by how they came out: `old`, `new` bytes, or `too late` to be killed"""
 
     def run(self, count: int, told: Callable[[str], None] = lambda _: None) -> None:
-        """So many rounds."""
+        """So many kills that found their process alive."""
         self.site.put_back()
         root = self.site.workspace("kills")
         chance = random.Random(self.seed)
@@ -41,22 +41,25 @@ class Kills:
             assert self._start(root, *command).wait(60) == 0
             usual_s = time.monotonic() - begun
             seen.add(digest_of(self.site.live))
-        for number in range(count):
+        number = killed = 0
+        while killed < count:
+            number += 1
             command = chance.choice(
                 (("set", self.site.target, f"TARGET_CTAS={1000 + number}"), ("revert", "@"), ("restore", "@"))
             )
             before = self.site.live
             process = self._start(root, *command)
             try:
-                process.wait(chance.uniform(0.1, 1.1) * usual_s)
+                process.wait(chance.uniform(0.3, 1.1) * usual_s)
                 self.ended["too late"] += 1
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
                 self._quiet()
                 self.ended["old" if self.site.live == before else "new"] += 1
+                killed += 1
             seen |= self._look(root, f"round {number}, {' '.join(command)}", before, seen)
-            told(f"{number + 1} of {count} kills, {len(self.violations)} violations")
+            told(f"{killed} of {count} kills, {len(self.violations)} violations")
 
     def _start(self, root: Path, *words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(

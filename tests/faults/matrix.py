@@ -105,9 +105,16 @@ def side_by_side(rows: Sequence[Iterable[Cell]], told: Callable[[Outcome], None]
 
 def table(outcomes: Sequence[Outcome], what: str) -> str:
     """In Markdown: how often each fault struck at each step, and in how many of these something was wrong."""
-    columns = list(dict.fromkeys(one.cell.column for one in outcomes))
+    columns = [
+        name
+        for name in (*(fault.name for fault in remote.FAULTS), *here.FAULTS)
+        if any(one.cell.column == name for one in outcomes)
+    ]
+    columns = list(dict.fromkeys(columns))
     lines = [f"| {what} | {' | '.join(columns)} |", f"|---{'|---' * len(columns)}|"]
-    for row in dict.fromkeys(one.cell.row for one in outcomes):
+    order = [*PLACES.values(), *dict.fromkeys(one.cell.row for one in outcomes)]
+    there = {one.cell.row for one in outcomes}
+    for row in (row for row in dict.fromkeys(order) if row in there):
         cells = [row]
         for column in columns:
             here_ = [one for one in outcomes if (one.cell.row, one.cell.column) == (row, column)]

@@ -87,7 +87,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write docs/reliability.md")
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--each", type=int, default=1, help="one of N cells only, by chance")
+    parser.add_argument("--each", type=int, default=1, help="one of N points only, by chance")
     asked = parser.parse_args()
     begun = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="knoblab-"))
@@ -98,10 +98,10 @@ def main() -> int:
                 for number, transport in enumerate(("fabric", "openssh"))
             ]
             host = _several(
-                [_part(matrix.on_the_host(sites), asked.each, asked.seed) for sites in both], "on the host"
+                _parts([matrix.on_the_host(sites) for sites in both], asked.each, asked.seed), "on the host"
             )
             here = _several(
-                [_part(matrix.at_the_operators(sites), asked.each, asked.seed) for sites in both], "here"
+                _parts([matrix.at_the_operators(sites) for sites in both], asked.each, asked.seed), "here"
             )
             with ThreadPoolExecutor(len(both)) as pool:
                 kills = list(
@@ -110,7 +110,11 @@ def main() -> int:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     minutes = (time.monotonic() - begun) / 60
-    part = "" if asked.each == 1 else f"A part of the matrix: one of {asked.each} cells, by chance. "
+    part = (
+        ""
+        if asked.each == 1
+        else f"A part of the matrix: one of {asked.each} points, but at least one for each fault at each step. "
+    )
     facts = (
         part
         + f"{time.strftime('%Y-%m-%d')}, Linux {platform.release().split('-')[0]}, both transports, {minutes:.0f} minutes."
@@ -138,9 +142,20 @@ def _several(rows: list[list[Cell]], what: str) -> list[Outcome]:
     return matrix.side_by_side(rows, told)
 
 
-def _part(cells: list[Cell], each: int, seed: int) -> list[Cell]:
-    chosen = random.Random(f"{seed} {cells[0].where}").sample(range(len(cells)), len(cells) // each)
-    return [cells[number] for number in sorted(chosen)]
+def _parts(rows: list[list[Cell]], each: int, seed: int) -> list[list[Cell]]:
+    """Of every fault at every step one cell in `each`, but at least one, by one of the transports at least."""
+    if each == 1:
+        return rows
+    chance = random.Random(seed)
+    groups: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for row, cells in enumerate(rows):
+        for number, cell in enumerate(cells):
+            groups.setdefault((cell.row, cell.column), []).append((row, number))
+    chosen = {one for group in groups.values() for one in chance.sample(group, max(1, len(group) // each))}
+    return [
+        [cell for number, cell in enumerate(cells) if (row, number) in chosen]
+        for row, cells in enumerate(rows)
+    ]
 
 
 def _shares(kills: int) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from lab.fixtures import MARKS
 
 pytestmark = [*MARKS, pytest.mark.tool("setfacl", "getfacl", "getfattr", "git"), pytest.mark.timeout(300)]
 SEED = 1 if os.environ.get("CI") == "true" else random.randrange(1_000_000)
-EACH = 3
+EACH = 2
 """points per fault"""
 
 
@@ -27,8 +27,8 @@ def on_the_host(sites: Sites) -> list[Cell]:
 
 
 @pytest.fixture(scope="session")
-def at_the_operators(sites: Sites) -> list[Cell]:
-    return matrix.at_the_operators(sites)
+def at_the_operators(fabric_sites: Sites) -> list[Cell]:
+    return matrix.at_the_operators(fabric_sites)
 
 
 def _sample(cells: list[Cell], fault: str, count: int) -> list[Cell]:

@@ -254,6 +254,28 @@ def test_nothing_to_change_writes_nothing(plain_host: LabHost, odd: str, tmp_pat
     assert not plain_host.at(f"{odd}/.knobledger").exists()
 
 
+def test_one_flipped_byte_in_a_backup_stops_the_restore(
+    plain_host: LabHost, odd: str, tmp_path: Path
+) -> None:
+    """puppet#5704"""
+    target = plain_host.at(f"{odd}/f")
+    target.write_bytes(OLD)
+    root = _workspace(plain_host, tmp_path, f"{odd}/f", Odd(), "root")
+    _set(root, "2", in_place=False)
+    with Workspace.open(root, ENV) as workspace:
+        report = workspace.revert("@", Options())
+        assert not isinstance(report, NothingToDo)
+        workspace.approve(report.id, "flag")
+    [backup] = (target.parent / ".knobledger").iterdir()
+    backup.write_bytes(OLD.replace(b"infinity", b"infinitz"))
+    with Workspace.open(root, ENV) as workspace, pytest.raises(KnobError) as caught:
+        workspace.apply(report.id)
+    assert caught.value.exit_code == 21
+    assert f"is not equal to {odd}/.knobledger/{backup.name}" in caught.value.message
+    assert target.read_bytes() == OLD.replace(b"KNOB=1", b"KNOB=2")
+    assert [path.name for path in (target.parent / ".knobledger").iterdir()] == [backup.name]
+
+
 def test_a_file_that_changes_while_it_is_read(plain_host: LabHost, odd: str, tmp_path: Path) -> None:
     """Its writer is real, and writes all the time; whatever is read is one of its versions, or is refused."""
     size = 2_000_000

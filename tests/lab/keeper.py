@@ -8,6 +8,7 @@ host is switched off and nothing of it is left: all mounts and the host's end of
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -169,9 +170,20 @@ class Keeper:
         return {}
 
     def close(self) -> None:
-        """Off for good."""
+        """Off for good; its folder goes too, and that of the lab with the last host, should the tests be dead."""
         self.off()
         _remove_cgroup(self.cgroup)
+        with contextlib.suppress(OSError):
+            _call("umount", "-l", str(self.disk))
+            # Only what is empty: never into a mount.
+            self.disk.rmdir()
+            (self.folder / "console.log").unlink(missing_ok=True)
+            self.folder.rmdir()
+            lab = self.folder.parent
+            if not any(path.is_dir() for path in lab.iterdir()):
+                for path in lab.iterdir():
+                    path.unlink(missing_ok=True)
+                lab.rmdir()
 
 
 def _empty(cgroup: Path) -> None:

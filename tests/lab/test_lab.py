@@ -139,6 +139,7 @@ def test_nothing_is_left_behind(tmp_path: Path, end: str) -> None:
     while any(_lives(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not any(_lives(pid) for pid in pids)
+    assert not (tmp_path / "lab").exists()
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
     groups = {f"knoblab.{pid}" for pid in pids}
     assert not [path for path in Path("/sys/fs/cgroup").glob("**/knoblab.*") if path.name in groups]

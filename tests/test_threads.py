@@ -1,0 +1,74 @@
+"""Where people got hurt: each public thread about backups, edits and transports, and the tests that cover its kind."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+_CONFORMANCE = "hosts/conformance.py::"
+_FAULTS = "hosts/test_faults.py::"
+_TRANSACTION = "hosts/test_transaction.py::"
+_ODD = "hosts/test_odd_files.py::"
+_LINES = "hosts/test_lines_and_shells.py::"
+_MATRIX = "faults/test_matrix.py::test_on_the_host_and_on_the_way"
+_SHAPE = "knobs/test_shapes.py::test_edit shapes/"
+
+THREADS = {
+    # backups
+    "ansible#9027": (_CONFORMANCE + "test_backup_names_are_exclusive",),
+    "community.general#12011": (_ODD + "test_nothing_to_change_writes_nothing",),
+    "ansible#11837": (
+        _CONFORMANCE + "test_replace_proves_what_it_did",
+        _CONFORMANCE + "test_absolute_backup_directory",
+    ),
+    "ansible#27344": (_ODD + "test_an_odd_file", _TRANSACTION + "test_the_backup_directory_is_private"),
+    "salt#19643": (_ODD + "test_an_odd_file", _TRANSACTION + "test_the_backup_directory_is_private"),
+    "puppet#5704": (_ODD + "test_one_flipped_byte_in_a_backup_stops_the_restore",),
+    "oxidized#2346": (_ODD + "test_50_megabytes", _CONFORMANCE + "test_five_megabytes"),
+    "napalm#1952": (_CONFORMANCE + "test_changed_bytes_are_drift_and_nothing_is_written",),
+    "python-dotenv#367": (_ODD + "test_an_odd_file",),
+    # edits
+    "ansible#34690": (_SHAPE + "repeat-last-wins.sh", "knobs/test_editing.py::test_add_sets_what_is_there"),
+    "ansible#30235": (_SHAPE + "repeat-last-wins.sh",),
+    "ansible#76668": (_SHAPE + "repeat-last-wins.sh",),
+    "pyinfra#1783": (_SHAPE + "comment-only.sh", _SHAPE + "comment-beside-active.sh"),
+    "ansible#85283": (_SHAPE + "bytes-crlf.sh", _ODD + "test_an_odd_file"),
+    "ansible#15368": ("knobs/test_editing.py::test_values_arrive_literally",),
+    "ansible#6986": (
+        _CONFORMANCE + "test_a_symbolic_link_stays_and_its_target_is_changed",
+        _ODD + "test_an_odd_file",
+    ),
+    "salt#20910": (_CONFORMANCE + "test_a_symbolic_link_stays_and_its_target_is_changed",),
+    "ansible-modules-core#4188": (_TRANSACTION + "test_a_bind_mounted_file", _ODD + "test_an_odd_file"),
+    "ansible#13981": (_TRANSACTION + "test_a_bind_mounted_file",),
+    "ansible#83972": (_TRANSACTION + "test_ownership_that_can_not_be_kept_is_refused",),
+    "ansible#25389": (_TRANSACTION + "test_attributes_that_can_not_be_kept_are_not_lost",),
+    "nextcloud#25175": (_MATRIX, _TRANSACTION + "test_a_disk_that_gets_full_while_writing"),
+    "moby#38797": (_MATRIX, _TRANSACTION + "test_a_full_disk_is_seen_before_anything_is_written"),
+    "salt#69583": (_MATRIX, _FAULTS + "test_killed_before_every_command_of_the_transaction"),
+    "ansible#64899": ("faults/test_at_once.py::test_of_two_workspaces_one_wins",),
+    "python-dotenv#360": (_SHAPE + "bytes-tabs-no-end.sh",),
+    "python-dotenv#647": ("knobs/test_editing.py::test_values_arrive_literally",),
+    "shellcheck#2132": (_SHAPE + "cont-comment-cuts.sh",),
+    # transport
+    "kamal#656": (_TRANSACTION + "test_a_lock_never_outlives_its_holder", _MATRIX),
+    "ansible#2268": (_LINES + "test_login_shells_that_are_noisy",),
+    "asyncssh#591": (_LINES + "test_a_cut_connection_is_unknown_and_then_settled",),
+    "paramiko#489": (_LINES + "test_a_cut_connection_is_unknown_and_then_settled",),
+    "pyinfra#1440": (_LINES + "test_nothing_is_executed_from_temporary_folders",),
+    "pyinfra#761": (_LINES + "test_login_shells_that_are_noisy",),
+    "pyinfra#880": (_LINES + "test_nothing_is_executed_from_temporary_folders",),
+}
+"""thread: tests, and of tests over data the file that is meant"""
+
+
+@pytest.mark.parametrize("thread", THREADS)
+def test_a_thread_is_covered(thread: str) -> None:
+    for node in THREADS[thread]:
+        test, _, data = node.partition(" ")
+        file, name = test.split("::")
+        assert re.search(rf"^ *def {name}\(", (TESTS / file).read_text("utf-8"), re.MULTILINE), node
+        assert not data or (TESTS / data).is_file(), node
