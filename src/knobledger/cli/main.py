@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from knobledger.ahead import WITH_VALUE
-from knobledger.cli import change, confirm, look, signers, upkeep
+from knobledger.cli import agents, change, confirm, look, signers, upkeep
 from knobledger.cli.session import session
 from knobledger.errors import Bug, Interrupted, KnobError, Usage
 
@@ -30,6 +30,7 @@ change.register(app)
 confirm.register(app)
 look.register(app)
 signers.register(app)
+agents.register(app)
 upkeep.register(app)
 
 
