@@ -35,8 +35,8 @@ class Session:
     """of the workspace that was opened"""
 
     @contextmanager
-    def workspace(self) -> Iterator[Workspace]:
-        """The workspace that the command line and the environment mean; its footer is said at the end."""
+    def workspace(self, *, quiet: bool = False) -> Iterator[Workspace]:
+        """The workspace that the command line and the environment mean; its footer is said at the end, or not."""
         from knobledger import ahead
         from knobledger.workspace import Workspace
 
@@ -48,7 +48,7 @@ class Session:
             with opened:
                 yield opened
         finally:
-            for note in opened.notes:
+            for note in () if quiet else opened.notes:
                 self.say(f"note: {note}")
 
     @property

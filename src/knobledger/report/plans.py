@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from knobledger.errors import KnobError
-from knobledger.events.changes import Applied, Failed, Planned, RolledBack, Settled
+from knobledger.events.changes import Applied, Approved, Failed, Planned, RolledBack, Settled
 from knobledger.names import EventId, TargetName
 from knobledger.plan import PlannedFile
 from knobledger.receipt import Receipt
@@ -61,6 +61,8 @@ class PlanReport:
     approved: bool
     approval: str
     """what stood behind the go-ahead, such as `confirm at a terminal`; empty without one"""
+    approvals: tuple[Approved, ...]
+    """all of them, oldest first; whether they are enough is seen when it is applied"""
     stale: bool | None
     """the live bytes are no longer the plan's base; None: not looked, or spent"""
     fate: Fate | None = None
@@ -69,6 +71,11 @@ class PlanReport:
     remarks: tuple[str, ...] = ()
     armed: tuple[PendingLine, ...] = ()
     """where it waits, or waited, for its confirmation"""
+
+    @property
+    def word(self) -> str:
+        """The status, or `stale` where it waits in vain."""
+        return "stale" if self.stale else self.status
 
     @property
     def is_change(self) -> bool:
@@ -102,6 +109,8 @@ class PlanReport:
             "status": self.status,
             "approved": self.approved,
             "approval": self.approval,
+            "approvals": [given(event) for event in self.approvals],
+            "policy": planned.policy,
             "stale": self.stale,
             "restart": planned.restart,
             "confirm_within_s": planned.confirm_within_s,
@@ -120,6 +129,22 @@ class PlanReport:
             if self.armed:
                 out["armed"] = [item.to_json() for item in self.armed]
         return out
+
+
+def given(event: Approved) -> dict[str, Any]:
+    """One go-ahead: by whom, and what stood behind it."""
+    fields = {
+        "actor",
+        "on_behalf_of",
+        "at",
+        "source",
+        "policy",
+        "principal",
+        "fingerprint",
+        "break_glass",
+        "review",
+    }
+    return event.model_dump(mode="json", include=fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +199,7 @@ def plan_report(
         targets=targets,
         approved=bool(plan.approvals),
         approval=plan.approvals[-1][1].source if plan.approvals else "",
+        approvals=tuple(event for _, event in plan.approvals),
         stale=stale,
         fate=fate,
         fate_by=by,
