@@ -140,7 +140,7 @@ class AgentLab:
     async def http(self, url: str, token: str) -> AsyncIterator[Client]:
         headers = {"Authorization": f"Bearer {token}"}
         async with (
-            httpx2.AsyncClient(headers=headers) as http,
+            httpx2.AsyncClient(headers=headers, timeout=100) as http,
             Client(streamable_http_client(url, http_client=http), client_info=WHO) as client,
         ):
             yield client

@@ -18,7 +18,10 @@ from agentlab import KNOB, SCRIPT, SECRET, AgentLab, call, refusal
 
 from mcp import Client
 
-pytestmark = pytest.mark.tool("ssh-keygen", "ssh-agent", "git")
+pytestmark = [
+    pytest.mark.tool("ssh-keygen", "ssh-agent", "git"),
+    pytest.mark.timeout(300),  # each conversation starts a dozen processes
+]
 EXPECTED = {
     *("scan", "status", "since", "log", "blame", "diff", "backups"),
     *(
@@ -262,17 +265,20 @@ def test_refusals_are_structured(lab: AgentLab) -> None:
 def test_http_wants_the_token(lab: AgentLab) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     headers = {"Accept": "application/json, text/event-stream"}
+
     with lab.http_server() as url:
+
+        def post(headers: dict[str, str]) -> int:
+            return httpx2.post(url, json=body, headers=headers, timeout=60).status_code
+
         path = lab.root / ".knobledger" / "mcp-token"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         for given in ({}, {"Authorization": "Bearer x"}, {"Authorization": f"Basic {lab.token}"}):
-            assert httpx2.post(url, json=body, headers={**headers, **given}).status_code == 401
+            assert post({**headers, **given}) == 401
         good = {**headers, "Authorization": f"Bearer {lab.token}"}
-        assert httpx2.post(url, json=body, headers={**good, "Host": "evil.example"}).status_code == 421
-        assert (
-            httpx2.post(url, json=body, headers={**good, "Origin": "http://evil.example"}).status_code == 403
-        )
-        assert httpx2.post(url, json=body, headers=good).status_code not in (401, 403, 421)
+        assert post({**good, "Host": "evil.example"}) == 421
+        assert post({**good, "Origin": "http://evil.example"}) == 403
+        assert post(good) not in (401, 403, 421)
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.1", "::", "localhost.example", "gpu1"])

@@ -51,7 +51,7 @@ def _look(*, spent: bool, live: bool) -> tuple[Plans, list[str]]:
 
 def _changed(plans: tuple[PlanReport, ...], seen: dict[str, str] | None) -> dict[str, str]:
     """Prints each plan whose status is another than before; at first those that wait."""
-    now = {plan.id: plan.word for plan in plans}
+    now: dict[str, str] = {plan.id: plan.word for plan in plans}
     for plan in reversed(plans):
         if seen is None and plan.status not in ("open", "approved", "in doubt"):
             continue
