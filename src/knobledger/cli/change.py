@@ -147,10 +147,22 @@ def restore(
         return _carry_out(workspace, workspace.restore(change, options), shared)
 
 
-def plans() -> int:
+def plans(
+    spent: Annotated[bool, typer.Option("--all", help="Used, rejected and expired ones as well.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Ask the hosts which of them are stale: made for other bytes.")
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on until Ctrl-C; without a terminal, print what changes.")
+    ] = False,
+) -> int:
     """List the plans that wait for a go-ahead or for being applied."""
+    if watch:
+        from knobledger.cli.watched import watch_plans
+
+        return watch_plans(spent=spent, live=live)
     with session.workspace() as workspace:
-        return session.show(workspace.plans())
+        return session.show(workspace.plans(spent=spent, live=live))
 
 
 def approve(

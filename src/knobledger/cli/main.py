@@ -12,7 +12,20 @@ from typing import Annotated, Any
 import typer
 
 from knobledger.ahead import WITH_VALUE
-from knobledger.cli import adopt, ask, change, confirm, look, reporting, serve, share, signers, upkeep, watch
+from knobledger.cli import (
+    adopt,
+    agents,
+    ask,
+    change,
+    confirm,
+    look,
+    reporting,
+    serve,
+    share,
+    signers,
+    upkeep,
+    watch,
+)
 from knobledger.cli.session import session
 from knobledger.errors import Bug, Interrupted, KnobError, Usage
 from knobledger.names import short
@@ -36,6 +49,7 @@ watch.register(app)
 ask.register(app)
 reporting.register(app)
 adopt.register(app)
+agents.register(app)
 upkeep.register(app)
 share.register(app)
 

@@ -48,8 +48,8 @@ class Session:
     """of the workspace that was opened"""
 
     @contextmanager
-    def workspace(self, source: Source = "files") -> Iterator[Workspace]:
-        """The workspace that the command line and the environment mean; its footer is said at the end."""
+    def workspace(self, source: Source = "files", *, quiet: bool = False) -> Iterator[Workspace]:
+        """The workspace that the command line and the environment mean; its footer is said at the end, or not."""
         from knobledger import ahead
         from knobledger.cli.talk import Talk
         from knobledger.workspace import Workspace
@@ -70,7 +70,7 @@ class Session:
                 yield opened
         finally:
             progress.stop()
-            for note in opened.notes:
+            for note in () if quiet else opened.notes:
                 self.say(f"note: {note}")
 
     @property

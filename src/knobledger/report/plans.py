@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from knobledger.errors import KnobError, worst
-from knobledger.events.changes import Applied, Failed, Planned, RolledBack, Settled
+from knobledger.events.changes import Applied, Approved, Failed, Planned, RolledBack, Settled
 from knobledger.folds.serving import Serving
 from knobledger.names import EventId, TargetName
 from knobledger.plan import PlannedFile
@@ -64,6 +64,8 @@ class PlanReport:
     approved: bool
     approval: str
     """what stood behind the go-ahead, such as `confirm at a terminal`; empty without one"""
+    approvals: tuple[Approved, ...]
+    """all of them, oldest first; whether they are enough is seen when it is applied"""
     stale: bool | None
     """the live bytes are no longer the plan's base; None: not looked, or spent"""
     fate: Fate | None = None
@@ -79,6 +81,11 @@ class PlanReport:
 
     live: LiveReport | None = None
     """the changed knobs in the processes that were started for it; None: nobody looked"""
+
+    @property
+    def word(self) -> str:
+        """The status, or `stale` where it waits in vain."""
+        return "stale" if self.stale else self.status
 
     @property
     def is_change(self) -> bool:
@@ -111,6 +118,8 @@ class PlanReport:
             "status": self.status,
             "approved": self.approved,
             "approval": self.approval,
+            "approvals": [given(event) for event in self.approvals],
+            "policy": planned.policy,
             "stale": self.stale,
             "restart": planned.restart,
             "confirm_within_s": planned.confirm_within_s,
@@ -137,6 +146,22 @@ class PlanReport:
             if self.armed:
                 out["armed"] = [item.to_json() for item in self.armed]
         return out
+
+
+def given(event: Approved) -> dict[str, Any]:
+    """One go-ahead: by whom, and what stood behind it."""
+    fields = {
+        "actor",
+        "on_behalf_of",
+        "at",
+        "source",
+        "policy",
+        "principal",
+        "fingerprint",
+        "break_glass",
+        "review",
+    }
+    return event.model_dump(mode="json", include=fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +217,7 @@ def plan_report(
         targets=targets,
         approved=bool(plan.approvals),
         approval=plan.approvals[-1][1].source if plan.approvals else "",
+        approvals=tuple(event for _, event in plan.approvals),
         stale=stale,
         fate=fate,
         fate_by=by,

@@ -115,6 +115,10 @@ def _reasons(report: PlanReport, page: Paper) -> None:
     )
     for slug in planned.hypotheses:
         line(page, f"under the hypothesis {slug}", "dim")
+    if planned.restart != "none" and not report.is_change:
+        line(page, f"restarts: {planned.restart}")
+    if planned.policy != "confirm" or any(event.signature for event in report.approvals):
+        _signatures(report, page)
     for text in (*planned.warnings, *report.remarks):
         line(page, f"warning: {text}", "yellow")
     name = short(report.id)
@@ -140,6 +144,15 @@ def _reasons(report: PlanReport, page: Paper) -> None:
             + (f"; go-ahead: {report.approval}" if report.approved else ""),
             "dim",
         )
+
+
+def _signatures(report: PlanReport, page: Paper) -> None:
+    """Who stands behind it, where names alone count for nothing."""
+    line(page, f"policy: {report.planned.policy}", "dim")
+    for event in report.approvals:
+        line(page, f"  {event.at[:16].replace('T', ' ')}Z  {event.source}", "dim")
+        if event.break_glass:
+            line(page, f"  emergency: {event.break_glass}", "red")
 
 
 def _waits(report: PlanReport, page: Paper) -> None:

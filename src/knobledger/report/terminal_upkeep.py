@@ -27,7 +27,7 @@ def _(report: Plans, page: Paper) -> None:
         more = f" and {len(planned.files) - 1} more" if len(planned.files) > 1 else ""
         line(
             page,
-            f"{short(plan.id)}  {plan.status:9} {planned.verb} {planned.files[0].target}{more}  {what}",
+            f"{short(plan.id)}  {plan.word:9} {planned.verb} {planned.files[0].target}{more}  {what}",
         )
         why = f"  {planned.why}" if planned.why else ""
         line(
@@ -35,6 +35,9 @@ def _(report: Plans, page: Paper) -> None:
             f"          by {planned.actor}, expires {planned.expires[:16].replace('T', ' ')}Z{why}",
             "dim",
         )
+    if report.over:
+        many = "1 plan is" if report.over == 1 else f"{report.over} plans are"
+        line(page, f"{many} used, rejected or expired: `knob plans --all`", "dim")
 
 
 @render.register

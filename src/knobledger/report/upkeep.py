@@ -31,10 +31,12 @@ class Plans:
     """Plans that wait for somebody, newest first."""
 
     plans: tuple[PlanReport, ...]
+    over: int = 0
+    """others, that are used, rejected or expired"""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of `plans`."""
-        return {"plans": [plan.to_json() for plan in self.plans]}
+        return {"plans": [plan.to_json() for plan in self.plans], "over": self.over}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 class Looking(Opening):
     """What is there, and how it came about."""
 
-    def plans(self) -> Plans:
-        """Plans that wait: open, approved, in doubt; newest first."""
-        from knobledger import looking
+    def plans(self, *, spent: bool = False, live: bool = False) -> Plans:
+        """Plans that wait (open, approved, in doubt), newest first; `spent` adds the rest, `live` looks who is stale."""
+        from knobledger import waiting
 
-        return looking.plans(self.state, self.now)
+        return waiting.plans(self.desk, self.config.target, spent=spent, host=self.host if live else None)
 
     def show(self, text: str) -> PlanReport | Log:
         """A plan or change in full; of another event, that event."""
