@@ -37,7 +37,11 @@ def test_what_is_listed(tmp_path: Path) -> None:
     assert words(bench) == {waits: "open", approved: "approved"}
     every = words(bench, spent=True)
     assert every == {
-        waits: "open", approved: "approved", rejected: "rejected", expired: "expired", used: "used"
+        waits: "open",
+        approved: "approved",
+        rejected: "rejected",
+        expired: "expired",
+        used: "used",
     }
     assert list(every) == [waits, approved, rejected, expired, used]
     assert words(bench, live=True) == words(bench)
