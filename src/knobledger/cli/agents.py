@@ -12,7 +12,7 @@ from knobledger.cli.session import session
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command()(mcp)
+    app.command("mcp")(mcp)
 
 
 def mcp(

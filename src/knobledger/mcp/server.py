@@ -82,6 +82,7 @@ def _listen(address: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((address, port))
+        listening.listen(64)  # before anybody is told where
     except (OSError, OverflowError) as error:
         listening.close()
         raise Refused(
