@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from knobledger.hosts.waiting import Tell
     from knobledger.hosts.way import Way
 
-TARGET_FIRST = frozenset({"set", "unset", "edit", "blame", "diff", "backups", "live", "observe"})
+TARGET_FIRST = frozenset(
+    {"set", "unset", "edit", "blame", "diff", "backups", "live", "observe", "drift", "adopt"}
+)
 """commands whose first word is a target"""
 ONE_HOST = frozenset({"revert", "restore", "apply", "restart"})
 """commands that find their host in the ledger, or may want several: called ahead where there is only one"""

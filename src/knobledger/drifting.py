@@ -95,6 +95,7 @@ def who(host: Host, remote: RemoteFile, start: datetime, end: datetime) -> list[
     path = remote.manifest.resolved
     offset = next((offset for _, offset in times_of(host, [path])), timedelta())
     ahead = timedelta(seconds=remote.clock_offset_s if abs(remote.clock_offset_s) >= 2 else 0)
+    start = start.replace(microsecond=0)  # logs know whole seconds only
     within = Interval(start + ahead, end + ahead + timedelta(seconds=1), offset)
     said = [_said(host, "tail", "-c", _TAIL_BYTES, log) for log in _LOGS]
     if not any(said):

@@ -121,11 +121,11 @@ def moment_in(name: str, offset: timedelta) -> datetime | None:
 def drift_bounds(known: datetime, mtime: datetime, seen: datetime) -> tuple[datetime, datetime]:
     """When a file was changed that was as recorded at `known` and differs at `seen`: after the first, by the second.
 
-    The mtime (whole seconds) is only believed where it lies between them: `cp -p` and `touch -d` set others.
+    The mtime is only believed where it lies between them: `cp -p` and `touch -d` set others. Only whole seconds of it are
+    known, so all of its second counts.
     """
-    if known < mtime + timedelta(seconds=1) and mtime <= seen:
-        return known, max(known, mtime)
-    return known, seen
+    end = mtime + timedelta(seconds=1, microseconds=-1)
+    return known, min(end, seen) if known <= end and mtime <= seen else seen
 
 
 def reconstruct(copies: Sequence[Sighting], live: Sighting) -> Past:

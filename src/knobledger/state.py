@@ -164,6 +164,9 @@ class State:
     changes: list[EventId] = field(default_factory=list)
     """in the order in which they were applied"""
     applied_at: dict[EventId, str] = field(default_factory=dict)
+    repeated: set[EventId] = field(default_factory=set)
+    """what two clones have reconstructed alike: counted once, for the first of them"""
+    _told: set[tuple[TargetName, Digest | None, Digest, str]] = field(default_factory=set)
     _armings: Armings | None = None
     _asked: Asked | None = None
 
@@ -292,12 +295,22 @@ class State:
                     plan.attempts.append(attempt)
             case Applied() | RolledBack() | Failed() | Settled():
                 self._outcome(id_, event)
+            case Observed() if self._is_repeated(id_, event):
+                self.repeated.add(id_)
             case Observed():
                 self._record(event.target, event.path, event.digest, id_, event.happened)
                 for edit in event.edits:
                     self._edit(KnobEdit(id_, event.target, edit, event.happened, observed=True), None)
             case _:
                 self._take_topic(id_, event)
+
+    def _is_repeated(self, id_: EventId, event: Observed) -> bool:
+        if not event.reconstructed or id_ in self.repeated:
+            return id_ in self.repeated
+        told = (event.target, event.previous, event.digest, event.not_after)
+        known = told in self._told
+        self._told.add(told)
+        return known
 
     def _take_topic(self, id_: EventId, event: Event) -> None:
         """Topics of their own; their classes are imported when the first of their events is met."""
@@ -377,24 +390,24 @@ def _happened(event: Event) -> str:
     return event.happened if isinstance(event, Observed) else event.at
 
 
-def _reconstructed(event: Event) -> bool:
-    return isinstance(event, Observed) and event.reconstructed
-
-
 def _in_order(events: dict[EventId, Event]) -> dict[EventId, Event]:
     """By (time, id), but never before an event's own parents: a clock that was set back must not turn causes round.
 
-    What was reconstructed stands where it happened, before most of what its writer knew; among themselves
-    the order of writing holds.
+    What was reconstructed stands where it happened, before most of what its writer knew; for one target the order
+    of writing holds.
     """
-    past = {id_ for id_, event in events.items() if _reconstructed(event)}
+    past = {
+        id_: event.target
+        for id_, event in events.items()
+        if isinstance(event, Observed) and event.reconstructed
+    }
     done: dict[EventId, Event] = {}
     for id_ in sorted(events, key=lambda id_: (_happened(events[id_]), id_)):
         todo = [id_]
         while todo:
             parents: Iterable[EventId] = events[todo[-1]].parents
             if todo[-1] in past:
-                parents = past.intersection(parents)
+                parents = [p for p in parents if past.get(p) == past[todo[-1]]]
             first = [p for p in parents if p in events and p not in done and p not in todo]
             if first:
                 todo += sorted(first, reverse=True)

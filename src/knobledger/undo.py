@@ -99,9 +99,9 @@ def taken_away(*, base: bytes, theirs: bytes, dialect: Dialect, names: Iterable[
     at = 0
     for i1, i2, j1, j2 in _ops(old, new):
         out += old[at:i1]
-        # Lines that are the named knobs' own give way; lines that others put in stay, before what comes back.
-        out += [old[i] for i in range(i1, i2) if not own[0].get(i + 1, set()) & wanted]
+        # What comes back stands first, as with all undoing; of what was put in, only the named knobs' lines give way.
         out += [new[j] for j in range(j1, j2) if own[1].get(j + 1, set()) <= wanted]
+        out += [old[i] for i in range(i1, i2) if not own[0].get(i + 1, set()) & wanted]
         at = i2
     content = b"".join(out + old[at:])
     edits = changed_knobs(readings[0], Reading.of(content, dialect))

@@ -19,6 +19,7 @@ _PROGRESS = re.compile(r"\d+ s so far; the [a-z-]+ time-out is")
 _MOMENTS = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<instant>"),
     (re.compile(r"\d{8}T\d{6}Z"), "<stamp>"),
+    (re.compile(r"(?<=after )(\d\d-\d\d )?\d\d:\d\d:\d\d(?! UTC)"), "<clock>"),
     (re.compile(r"(\d{4}-)?\d\d-\d\d \d\d:\d\d(:\d\d)?( UTC|Z)?"), "<moment>"),
     (re.compile(r"(?<=gpu1/)port \d+|(?<=127\.0\.0\.1:)\d+|(?<=port )\d+"), "<port>"),
     (re.compile(r'("clock_offset_s": )-?[\d.e-]+'), r"\1<seconds>"),

@@ -40,6 +40,8 @@ class ChangeLine:
     by: EventId | None
     by_actor: str = ""
     """who undid or overwrote it; empty: by hand, or nobody"""
+    apart: tuple[str, ...] = ()
+    """knobs that were undone or overwritten meanwhile, where others of it are still in effect"""
     observed: Observed | None = None
     """of an edit by hand: what is known of it"""
 
@@ -75,6 +77,7 @@ class ChangeLine:
             "finding": self.finding,
             "status": self.status,
             "by": self.by,
+            "apart": list(self.apart),
         }
 
 
@@ -153,6 +156,7 @@ def observed_lines(state: State, start: str, end: str, target: TargetName | None
         for id_, event in state.events.items()
         if isinstance(event, Observed)
         and event.previous is not None
+        and id_ not in state.repeated
         and _falls_in(event, start, end)
         and (target is None or event.target == target)
     ]
@@ -214,6 +218,7 @@ def change_line(state: State, change: EventId) -> ChangeLine:
         status=status,
         by=by,
         by_actor=_actor(state, by),
+        apart=_apart(state, change),
     )
 
 
@@ -235,8 +240,16 @@ def observed_line(state: State, id_: EventId, event: Observed) -> ChangeLine:
         status=status,
         by=by,
         by_actor=_actor(state, by),
+        apart=_apart(state, id_),
         observed=event,
     )
+
+
+def _apart(state: State, change: EventId) -> tuple[str, ...]:
+    edits = state.edits_of(change)
+    if not any(edit.fate == "in effect" for edit in edits):
+        return ()
+    return tuple(dict.fromkeys(edit.edit.name for edit in edits if edit.fate in ("reverted", "overwritten")))
 
 
 def _actor(state: State, id_: EventId | None) -> str:

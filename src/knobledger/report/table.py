@@ -11,6 +11,8 @@ from knobledger.report.paper import Paper
 from knobledger.report.terminal import line
 
 GAP = "  "
+TOGETHER = "\u00a0"
+"""a blank at which no line is broken"""
 _LONGEST_WORD = 32
 """characters: a column does not have to be wide enough for longer words"""
 
@@ -60,7 +62,7 @@ def _widest(cell: Cell) -> int:
 
 
 def _word(cell: Cell) -> int:
-    return max((min(len(word), _LONGEST_WORD) for text in cell for word in text.split()), default=0)
+    return max((min(len(word), _LONGEST_WORD) for text in cell for word in text.split(" ")), default=0)
 
 
 def _fitted(wish: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:
@@ -78,4 +80,4 @@ def _wrapped(cell: Cell, width: int) -> list[str]:
     out: list[str] = []
     for text in cell:
         out += textwrap.wrap(text, width, break_on_hyphens=False, replace_whitespace=False) or [""]
-    return out
+    return [part.replace(TOGETHER, " ") for part in out]

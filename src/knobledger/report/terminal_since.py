@@ -8,10 +8,11 @@ from zoneinfo import ZoneInfo
 from knobledger.event import moment_of
 from knobledger.events.changes import Observed
 from knobledger.names import TargetName, short
+from knobledger.plan import Edit
 from knobledger.report.changes import Between, ChangeLine, Since
 from knobledger.report.paper import Paper
 from knobledger.report.serving import RestartReport
-from knobledger.report.table import Cell, Row, table, wrapped
+from knobledger.report.table import TOGETHER, Cell, Row, table, wrapped
 from knobledger.report.terminal import edit_text, line, render
 
 _WIDE = ("WHEN", "ID", "WHO", "WHERE", "WHAT", "WHY", "NOW")
@@ -20,6 +21,8 @@ _WIDE_FROM = 150
 _NARROW = ("WHEN", "WHERE", "WHAT", "NOW")
 _NARROW_FROM = 90
 """the same for four, where who and why stand under where and what"""
+_SHORT = 24
+"""characters"""
 _BY_HAND = ["by hand"]
 _STYLES = {"in effect": "", "reverted": "dim", "restored": "", "overwritten": "dim"}
 
@@ -42,7 +45,7 @@ def _(report: Since, page: Paper) -> None:
     items.sort(key=lambda item: item.at)
     rows = [_row(item, report.zone) for item in items]
     if not items:
-        line(page, "nothing changed, as far as the ledger knows")
+        wrapped(page, "nothing changed, as far as the ledger knows", "")
     elif not _tabled(page, rows):
         for row in rows:
             _block(page, row)
@@ -80,12 +83,10 @@ def _row(item: ChangeLine | Between, zone: str) -> Row:
         return Row(
             ([_clock(item.at, zone)], [short(item.event)], [item.actor], [item.target or ""], *text), "cyan"
         )
-    what = [edit_text(edit) for edit in item.edits] or ["lines that hold no knob"]
-    now = [
-        item.status
-        + (f" by {short(item.by)}" if item.by else "")
-        + (f" ({item.by_actor})" if item.by_actor else "")
-    ]
+    what = [_edit(edit) for edit in item.edits] or ["lines that hold no knob"]
+    by = f" by {short(item.by)}" if item.by else ""
+    now = [item.status + by + (f" ({item.by_actor})" if item.by_actor else "")]
+    now += [f"but not {name}" for name in item.apart]
     seen = item.observed
     if seen is None:
         when = [_clock(item.at, zone)]
@@ -100,6 +101,12 @@ def _row(item: ChangeLine | Between, zone: str) -> Row:
         when, who, why = _by_hand(seen, zone)
     cells = (when, [short(item.change)], who, list(item.targets), what, why, now)
     return Row(cells, "yellow" if seen and item.status == "in effect" else _STYLES[item.status])
+
+
+def _edit(edit: Edit) -> str:
+    """The edit with its two values on one line, where they are short."""
+    name, gap, values = edit_text(edit).partition("   ")
+    return name + gap + (values.replace(" ", TOGETHER) if len(values) <= _SHORT else values)
 
 
 def _by_hand(seen: Observed, zone: str) -> tuple[list[str], list[str], list[str]]:
@@ -160,7 +167,7 @@ def _now(report: Since, page: Paper) -> None:
     if any(drift.state == "drifted" for drift in report.drift):
         wrapped(page, "`knob drift` shows the lines, `knob adopt TARGET` records them", "", "dim")
     if report.looked and not report.drift:
-        line(page, "now    every target holds its last recorded bytes", "green")
+        wrapped(page, "now    every target holds its last recorded bytes", "", "green")
     if not report.looked:
         wrapped(
             page,
