@@ -147,7 +147,7 @@ class Ledger:
                 value=prefix,
             )
         if len(wanted) == 64 and event_id(f"{wanted}.json") is not None:
-            self._day_of(EventId(wanted))
+            self._prove_there(EventId(wanted))
             return EventId(wanted)
         found = self._ids(wanted)
         match found:
@@ -184,6 +184,10 @@ class Ledger:
         from knobledger.ledger.index import Index
 
         return Index(self)
+
+    def _prove_there(self, id_: EventId) -> None:
+        """Raises `Unknown` if there is no such event."""
+        self._day_of(id_)
 
     def _ids(self, prefix: str) -> list[EventId]:
         """The ids that begin with `prefix`, sorted; the names of the folders only, none is read."""
