@@ -14,6 +14,8 @@ from knobledger.demo.sshd import EmbeddedSshd
 from workspaces import SERVE
 
 _IDS = re.compile(r"\b[0-9a-f]{64}\b|\b[0-9a-f]{16}…|(?<![0-9a-f])[0-9a-f]{8}(?![0-9a-f])")
+_PROGRESS = re.compile(r"\S+: \w+, \d+ s( \(at most \d+ s\))?")
+"""said where a step takes more than a second, which depends on the machine"""
 _MOMENTS = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<instant>"),
     (re.compile(r"\d{8}T\d{6}Z"), "<stamp>"),
@@ -52,7 +54,7 @@ class Lab:
             with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
                 code = run(shlex.split(line)[1:])
             out, err = stdout.getvalue(), stderr.getvalue()
-        text = out + "".join(f"! {part}\n" for part in err.splitlines())
+        text = out + "".join(f"! {part}\n" for part in err.splitlines() if not _PROGRESS.fullmatch(part))
         return self.named(text) + (f"[exit {code}]\n" if code else "")
 
     def named(self, text: str) -> str:
