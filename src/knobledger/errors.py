@@ -189,9 +189,12 @@ class Bug(KnobError):
 
 
 def worst(codes: Iterable[int]) -> int:
-    """The highest-ranking of some exit codes; 0 without any."""
-    found = set(codes)
-    return next((code for code in RANK if code in found), 0)
+    """The highest-ranking of some exit codes; 0 only if all are."""
+    return min(set(codes) - {0}, key=_rank, default=0)
+
+
+def _rank(code: int) -> int:
+    return RANK.index(code) if code in RANK else len(RANK)
 
 
 def together(errors: Mapping[str, KnobError], of: int) -> KnobError:
@@ -199,7 +202,7 @@ def together(errors: Mapping[str, KnobError], of: int) -> KnobError:
 
     `values["targets"]` lists `{target, kind, exit, message}` of those that failed. `of`: how many there were.
     """
-    first = min(errors.values(), key=lambda e: RANK.index(e.exit_code) if e.exit_code in RANK else -1)
+    first = min(errors.values(), key=lambda error: _rank(error.exit_code))
     if of == 1:
         return first
     targets = [

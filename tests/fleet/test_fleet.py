@@ -195,6 +195,8 @@ def test_ranks() -> None:
     assert worst([0, 10, 20, 1]) == 20
     assert worst([22, 21]) == 22
     assert worst([0]) == 0
+    assert worst([0, 70]) == 70, "a bug is no success"
+    assert worst([70, 1]) == 1
     errors = {"a": Drifted("x"), "b": Unreachable("y"), "c": Busy("z")}
     assert together(errors, 3).exit_code == 20
     assert together({"a": errors["a"]}, 1) is errors["a"]

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from knobledger.event import encode, id_of
 from knobledger.events.entry import Foreign
 from knobledger.events.notes import Noted
 from knobledger.ledger import writing
+from knobledger.ledger.days import SETTLED_NS
+from knobledger.ledger.index import Index
 from knobledger.ledger.store import Ledger
 from knobledger.ledger.verify import verify
 from knobledger.names import EventId
@@ -156,6 +160,42 @@ def test_prefixes(ledger: Ledger) -> None:
     for missing in (absent, "0" * 64):
         with pytest.raises(Unknown, match=missing):
             ledger.resolve(missing)
+
+
+@pytest.mark.parametrize("index", ["none", "current", "lagging", "ahead", "damaged", "of another version"])
+def test_prefixes_are_true_whatever_the_index_says(ledger: Ledger, index: str) -> None:
+    ids = [ledger.append(note(str(n), n * 700)) for n in range(12)]
+    path = ledger.root / ".knobledger" / "index.sqlite"
+    if index != "none":
+        for day in ledger.folder.glob("*/*/*"):
+            _age(day)
+        Index(ledger).rebuild()
+    match index:
+        case "lagging":
+            ids += [ledger.append(note(f"later {n}", n * 700)) for n in range(12)]
+        case "ahead":
+            gone = ids.pop()
+            path_of(ledger, gone).unlink()
+        case "damaged":
+            path.write_bytes(b"no database" * 99)
+        case "of another version":
+            with closing(sqlite3.connect(path)) as database:
+                database.execute("PRAGMA user_version = 99")
+        case _:
+            pass
+    every = [path.stem for path in ledger.folder.rglob("*.json")]
+    assert sorted(every) == sorted(ids)
+    for id_ in ids:
+        assert ledger.resolve(id_[:16]) == id_
+    if index == "ahead":
+        with pytest.raises(Unknown):
+            ledger.resolve(gone[:16])
+
+
+def _age(folder: Path) -> None:
+    """Waits until a folder's stamp counts."""
+    while time.time_ns() - folder.stat().st_ctime_ns <= SETTLED_NS:
+        time.sleep(0.1)
 
 
 def test_an_ambiguous_prefix_lists_its_candidates(ledger: Ledger) -> None:

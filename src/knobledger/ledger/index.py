@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from knobledger.errors import LedgerBroken, LedgerUnwritable
 from knobledger.event import decode, stamp
+from knobledger.ledger.lookup import SCHEMA
 from knobledger.ledger.store import Ledger, Stored
 from knobledger.ledger.writing import private_folder
 from knobledger.names import EventId, TargetName
@@ -131,8 +132,6 @@ class Index:
 
     def _opened(self) -> Engine | None:
         """The index on disk, if this version can read and write it. Raises `DatabaseError`."""
-        from knobledger.ledger.rows import SCHEMA
-
         if not os.access(self.path, os.R_OK | os.W_OK):
             return None
         engine = _engine(self.path)
@@ -148,7 +147,7 @@ class Index:
         from sqlmodel import SQLModel
 
         from knobledger.ledger.filling import take_in
-        from knobledger.ledger.rows import SCHEMA, TABLES
+        from knobledger.ledger.rows import TABLES
 
         with engine.begin() as connection:
             SQLModel.metadata.create_all(connection, tables=TABLES)

@@ -158,6 +158,9 @@ class ReplicaLedger(Ledger):
                 else:
                     yield stored
 
+    def _prove_there(self, id_: EventId) -> None:
+        self.content(id_)
+
     def _ids(self, prefix: str) -> list[EventId]:
         with self.replica.connected() as connection:
             rows = connection.exec_driver_sql(

@@ -14,9 +14,6 @@ from sqlmodel import Field, SQLModel
 
 from knobledger.names import EventId
 
-SCHEMA = 1
-"""Raised with every change of a table; an index of another number is built anew."""
-
 
 class EventRow(SQLModel, table=True):
     """One event."""

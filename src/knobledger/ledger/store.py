@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from knobledger.errors import LedgerBroken, Unknown
 from knobledger.event import decode, encode, id_of, stamp
 from knobledger.events.entry import Event
-from knobledger.ledger.days import Day, day_of, days, event_id, ids_in, names_in
+from knobledger.ledger.days import Day, day_of, days, event_id, ids_in
 from knobledger.ledger.heads import Heads
+from knobledger.ledger.lookup import ids_with
 from knobledger.ledger.writing import sweep, write_once
 from knobledger.names import EventId
 
@@ -147,7 +148,7 @@ class Ledger:
                 value=prefix,
             )
         if len(wanted) == 64 and event_id(f"{wanted}.json") is not None:
-            self._day_of(EventId(wanted))
+            self._prove_there(EventId(wanted))
             return EventId(wanted)
         found = self._ids(wanted)
         match found:
@@ -185,12 +186,13 @@ class Ledger:
 
         return Index(self)
 
+    def _prove_there(self, id_: EventId) -> None:
+        """Raises `Unknown` if there is no such event."""
+        self._day_of(id_)
+
     def _ids(self, prefix: str) -> list[EventId]:
-        """The ids that begin with `prefix`, sorted; the names of the folders only, none is read."""
-        found: list[EventId] = []
-        for day in days(self.folder):
-            found += names_in(self.folder, day, prefix)
-        return sorted(found)
+        """The ids that begin with `prefix`, sorted."""
+        return ids_with(self.root, self.folder, prefix)
 
     def _day_of(self, id_: EventId) -> Day:
         for day in reversed(days(self.folder)):

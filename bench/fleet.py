@@ -1,0 +1,144 @@
+"""One knob on many hosts: `knob set` against raw ssh by `xargs -P25`, taking turns in one run.
+
+One sshd on loopback stands for all hosts: each has an address 127.0.0.x, a file and an entry in hosts.toml of its
+own. So all logins are computed on this machine, for both contenders alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import platform
+import shlex
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+KNOB = Path(sys.executable).with_name("knob")
+NAME = "SGLANG_SM120_MMA_TARGET_CTAS"
+SCRIPT = f"#!/usr/bin/env bash\nset -euo pipefail\nexport {NAME}=256\nexec python3 -m sglang.launch_server\n"
+SSHD = "/usr/sbin/sshd"
+
+
+def main() -> None:
+    """Measures, and prints one table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hosts", type=int, default=50)
+    parser.add_argument("--runs", type=int, default=3)
+    wanted = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name, _server(Path(name)) as port:
+        folder = Path(name)
+        files = [folder / f"host{n}" / "serve.sh" for n in range(wanted.hosts)]
+        for file in files:
+            file.parent.mkdir()
+            file.write_text(SCRIPT)
+        _workspaces(folder, files, port)
+        took: dict[str, list[float]] = {}
+        for run in range(wanted.runs):
+            for who, act in _contenders(folder, files, port).items():
+                value = str(1000 + run) if who.startswith("raw") else f"{2000 + run}{len(who)}"
+                begun = time.perf_counter()
+                act(value)
+                took.setdefault(who, []).append(time.perf_counter() - begun)
+                assert all(f"export {NAME}={value}\n" in file.read_text() for file in files), who
+    _say(took, wanted.hosts)
+
+
+def _contenders(folder: Path, files: list[Path], port: int) -> dict[str, Callable[[str], None]]:
+    def raw(value: str) -> None:
+        ssh = shlex.join(["ssh", *_options(folder), "-p", str(port)])
+        line = (
+            f"{ssh} 127.0.0.$1 'cp -p '$2' '$2'.bak && sed -i s/{NAME}=.*/{NAME}={value}/ '$2' && "
+            f"grep -n {NAME} '$2' && ! diff -q '$2'.bak '$2"
+        )
+        words = "\n".join(f"{n + 1} {file}" for n, file in enumerate(files))
+        argv = ["xargs", "-P25", "-L1", "sh", "-c", line, "sh"]
+        subprocess.run(argv, input=words, text=True, check=True, stdout=subprocess.DEVNULL)
+
+    def knob(transport: str) -> Callable[[str], None]:
+        def act(value: str) -> None:
+            argv = [str(KNOB), "-C", str(folder / transport), "set", "all", f"{NAME}={value}", "--go-ahead"]
+            subprocess.run(argv, check=True, capture_output=True)
+
+        return act
+
+    return {
+        "raw ssh, xargs -P25": raw,
+        "knob set (openssh)": knob("openssh"),
+        "knob set (fabric)": knob("fabric"),
+    }
+
+
+def _workspaces(folder: Path, files: list[Path], port: int) -> None:
+    for transport in ("openssh", "fabric"):
+        root = folder / transport
+        subprocess.run([str(KNOB), "init", str(root)], check=True, capture_output=True)
+        hosts = "".join(
+            f'[hosts.h{n}]\naddress = "127.0.0.{n + 1}"\nport = {port}\nuser = "{getpass.getuser()}"\n'
+            f'identity_file = "{folder}/key"\nknown_hosts = "{folder}/known_hosts"\ntransport = "{transport}"\n'
+            f'[hosts.h{n}.services.decode]\nscript = "{file}"\n'
+            for n, file in enumerate(files)
+        )
+        (root / "hosts.toml").write_text(hosts + '[groups.all]\nservices = ["h*/decode"]\n')
+
+
+def _options(folder: Path) -> list[str]:
+    plain = ("BatchMode=yes", f"UserKnownHostsFile={folder}/known_hosts", "IdentitiesOnly=yes")
+    return ["-F", "none", "-i", f"{folder}/key", *(word for text in plain for word in ("-o", text))]
+
+
+@contextmanager
+def _server(folder: Path) -> Iterator[int]:
+    for name in ("host_key", "key"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
+    (folder / "authorized_keys").write_bytes((folder / "key.pub").read_bytes())
+    (folder / "home").mkdir()
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    key = " ".join((folder / "host_key.pub").read_text().split()[:2])
+    (folder / "known_hosts").write_text("".join(f"[127.0.0.{n}]:{port} {key}\n" for n in range(1, 255)))
+    (folder / "sshd_config").write_text(
+        f"Port {port}\nListenAddress 0.0.0.0\nHostKey {folder}/host_key\nPidFile {folder}/pid\n"
+        f"AuthorizedKeysFile {folder}/authorized_keys\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n"
+        f"PermitRootLogin yes\nUseDNS no\nMaxStartups 500\nLogLevel ERROR\nSetEnv HOME={folder}/home\n"
+    )
+    process = subprocess.Popen(
+        [SSHD, "-D", "-f", str(folder / "sshd_config")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        for _ in range(200):
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.05)
+        yield port
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _say(took: dict[str, list[float]], hosts: int) -> None:
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    print(
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {os.cpu_count()} cores, load {load}; {platform.platform()}"
+    )
+    print(f"\n| one knob on {hosts} hosts | median | fastest | slowest | times raw |\n|---|---|---|---|---|")
+    raw = statistics.median(next(iter(took.values())))
+    for who, times in took.items():
+        middle = statistics.median(times)
+        print(f"| {who} | {middle:.2f} s | {min(times):.2f} s | {max(times):.2f} s | {middle / raw:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
