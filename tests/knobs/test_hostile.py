@@ -58,6 +58,7 @@ AGAIN = [
     *("if x; then A+=(--k 1); else A+=(--k 2); fi\n", "cat > x <<E\nK=1\nE\n", "f(){ K=1; };f\n", "\\a"),
 ]
 LIMIT_S = 2.0
+pytestmark = pytest.mark.timeout(900)
 
 
 MOST = READS + WORK + 20_000

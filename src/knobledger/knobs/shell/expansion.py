@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from knobledger.knobs.occurrence import Scope
-from knobledger.knobs.shell.assign import Assigner
+from knobledger.knobs.shell.declare import Declarer
 from knobledger.knobs.shell.frame import Frame
 from knobledger.knobs.shell.source import Source
 from knobledger.knobs.shell.state import Arg, Break, Elements, Part, State, Text
@@ -14,7 +14,7 @@ from knobledger.knobs.shell.syntax import Piece, Statement, Word
 from knobledger.knobs.shell.values import prefix_text
 
 
-class Expander(Assigner):
+class Expander(Declarer):
     """Follows the expansion of words."""
 
     def statements(self, body: tuple[Statement, ...], state: State, frame: Frame) -> None:

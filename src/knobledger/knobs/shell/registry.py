@@ -120,7 +120,7 @@ class Registry:
         statement: tuple[int, int],
     ) -> list[tuple[Flag, Site]]:
         """The flags among `args` with their sites. `usual` is the scope of those that no construct holds."""
-        self.charge(2 * len(args))
+        self.charge(6 * len(args))
         found = []
         for flag in flags_of(args):
             scope = flag.arg.scope or frame.scope or usual
