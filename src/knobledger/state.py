@@ -24,15 +24,16 @@ from knobledger.events.changes import (
     Started,
 )
 from knobledger.events.entry import Event
+from knobledger.folds.edits import Fate, File, KnobEdit
+from knobledger.folds.order import in_order
 from knobledger.names import Digest, EventId, HostPath, TargetName
-from knobledger.plan import Edit, Finding, PlannedFile
+from knobledger.plan import Finding, PlannedFile
 
 if TYPE_CHECKING:
     from knobledger.events.arming import Expired
     from knobledger.folds.arming import Armings, Pending
     from knobledger.folds.asking import Asked
 
-Fate = Literal["in effect", "reverted", "restored", "overwritten"]
 PlanStatus = Literal["open", "approved", "rejected", "expired", "used", "in doubt"]
 
 
@@ -117,41 +118,6 @@ class Plan:
 
 
 @dataclass(slots=True)
-class KnobEdit:
-    """One knob's edit by one change or observation, and what became of it."""
-
-    event: EventId
-    """the change's or the observation's id"""
-    target: TargetName
-    edit: Edit
-    at: str
-    fate: Fate = "in effect"
-    by: EventId | None = None
-    undoes: KnobEdit | None = None
-    observed: bool = False
-
-    @property
-    def depth(self) -> int:
-        """How often it was turned: 0 is an edit of its own, 1 undoes such a one, 2 undoes that."""
-        return 0 if self.undoes is None else 1 + self.undoes.depth
-
-
-@dataclass(slots=True)
-class File:
-    """What is recorded of one target."""
-
-    target: TargetName
-    path: HostPath
-    digest: Digest
-    """the last recorded bytes"""
-    event: EventId
-    """the change or observation that recorded them"""
-    at: str
-    history: list[tuple[EventId, Digest]] = field(default_factory=list)
-    """every recorded state, oldest first"""
-
-
-@dataclass(slots=True)
 class State:
     """Everything derived from a ledger."""
 
@@ -186,7 +152,7 @@ class State:
     @classmethod
     def of(cls, events: Iterable[tuple[EventId, Event]]) -> State:
         """Folds events that arrive in any order, each once or several times."""
-        state = cls(events=_in_order(dict(events)))
+        state = cls(events=in_order(dict(events)))
         for id_, event in state.events.items():
             state._take(id_, event)
         return state
@@ -384,37 +350,6 @@ class State:
                 undone = undone.undoes
         else:
             current.fate, current.by = "overwritten", new.event
-
-
-def _happened(event: Event) -> str:
-    return event.happened if isinstance(event, Observed) else event.at
-
-
-def _in_order(events: dict[EventId, Event]) -> dict[EventId, Event]:
-    """By (time, id), but never before an event's own parents: a clock that was set back must not turn causes round.
-
-    What was reconstructed stands where it happened, before most of what its writer knew; for one target the order
-    of writing holds.
-    """
-    past = {
-        id_: event.target
-        for id_, event in events.items()
-        if isinstance(event, Observed) and event.reconstructed
-    }
-    done: dict[EventId, Event] = {}
-    for id_ in sorted(events, key=lambda id_: (_happened(events[id_]), id_)):
-        todo = [id_]
-        while todo:
-            parents: Iterable[EventId] = events[todo[-1]].parents
-            if todo[-1] in past:
-                parents = [p for p in parents if past.get(p) == past[todo[-1]]]
-            first = [p for p in parents if p in events and p not in done and p not in todo]
-            if first:
-                todo += sorted(first, reverse=True)
-            else:
-                last = todo.pop()
-                done.setdefault(last, events[last])
-    return done
 
 
 def changes_after(state: State, target: TargetName, change: EventId) -> list[EventId]:

@@ -8,9 +8,10 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from knobledger.events.changes import Observed
+from knobledger.folds.edits import Fate, KnobEdit
 from knobledger.names import EventId, TargetName
 from knobledger.plan import Edit
-from knobledger.state import Fate, KnobEdit, State
+from knobledger.state import State
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,14 @@ from knobledger.event import stamp, topic_of
 from knobledger.events.changes import Observed, Planned
 from knobledger.events.entry import Event
 from knobledger.events.notes import Noted
+from knobledger.folds.edits import Fate
 from knobledger.moment import Resolved
 from knobledger.names import EventId, TargetName, short
 from knobledger.plan import Edit, Finding
 from knobledger.report.drift import TargetDrift
 from knobledger.report.serving import RestartReport
 from knobledger.report.standing import HypothesisLine
-from knobledger.state import Fate, State
+from knobledger.state import State
 
 
 @dataclass(frozen=True, slots=True)

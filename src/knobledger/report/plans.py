@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from knobledger.errors import KnobError, worst
 from knobledger.events.changes import Applied, Approved, Failed, Planned, RolledBack, Settled
+from knobledger.folds.edits import Fate
 from knobledger.folds.serving import Serving
 from knobledger.names import EventId, TargetName
 from knobledger.plan import PlannedFile
 from knobledger.receipt import Receipt
-from knobledger.state import Attempt, Fate, Plan, PlanStatus, State
+from knobledger.state import Attempt, Plan, PlanStatus, State
 
 if TYPE_CHECKING:
     from knobledger.report.pending import PendingLine

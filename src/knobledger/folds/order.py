@@ -1,0 +1,41 @@
+"""The order in which events are folded. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from knobledger.events.changes import Observed
+from knobledger.events.entry import Event
+from knobledger.names import EventId
+
+
+def happened(event: Event) -> str:
+    """When it was so: of what was observed in copies, the time of these; of all others, when it was written."""
+    return event.happened if isinstance(event, Observed) else event.at
+
+
+def in_order(events: dict[EventId, Event]) -> dict[EventId, Event]:
+    """By (time, id), but never before an event's own parents: a clock that was set back must not turn causes round.
+
+    What was reconstructed stands where it happened, before most of what its writer knew; for one target the order
+    of writing holds.
+    """
+    past = {
+        id_: event.target
+        for id_, event in events.items()
+        if isinstance(event, Observed) and event.reconstructed
+    }
+    done: dict[EventId, Event] = {}
+    for id_ in sorted(events, key=lambda id_: (happened(events[id_]), id_)):
+        todo = [id_]
+        while todo:
+            parents: Iterable[EventId] = events[todo[-1]].parents
+            if todo[-1] in past:
+                parents = [p for p in parents if past.get(p) == past[todo[-1]]]
+            first = [p for p in parents if p in events and p not in done and p not in todo]
+            if first:
+                todo += sorted(first, reverse=True)
+            else:
+                last = todo.pop()
+                done.setdefault(last, events[last])
+    return done
