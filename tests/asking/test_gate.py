@@ -127,13 +127,13 @@ def test_a_verdict_lists_every_change_with_its_finding(bench: Bench) -> None:
 
 
 def test_old_ledgers_with_any_text_stay_readable(bench: Bench) -> None:
-    from knobledger.drafting import draft_edit
+    from knobledger.drafting import draft_edit, look
 
     with bench.open() as workspace:
         draft_edit(
             workspace.desk,
             "set",
-            workspace.targets(["gpu1/decode"]),
+            [look(workspace.desk, *workspace.only("gpu1/decode"))],
             [Request(KNOB, "1024")],
             Options(hypotheses=("any text: it hangs",)),
         )

@@ -18,7 +18,7 @@ Scope = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Adds the commands in the order of the help."""
-    app.command()(restart)
+    app.command("restart")(restart)
 
 
 def restart(

@@ -150,7 +150,7 @@ def _now(report: Since, page: Paper) -> None:
     line(page)
     for one in report.hypotheses:
         alone = ", on timing alone" if one.timing_alone and one.standing == "open" else ""
-        wrapped(page, f"why    {one.slug} [{one.standing}{alone}]  {one.claim}".rstrip(), "       ", "")
+        wrapped(page, f"why    {one.slug} [{one.standing}{alone}]  {one.claim}".rstrip(), "", "")
     for drift in report.drift:
         wrapped(
             page,
