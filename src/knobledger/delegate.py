@@ -10,15 +10,20 @@ from typing import NoReturn
 
 from knobledger.apply import ready
 from knobledger.errors import KnobError, NotApproved, PlanMode, Refused
+from knobledger.events.asking import Ruling
 from knobledger.events.changes import Planned
 from knobledger.knobs import Reading
 from knobledger.names import short
 from knobledger.plan import RestartScope
+from knobledger.report.asking import HypothesisReport
 from knobledger.report.behind import Standing
+from knobledger.report.documents import Correction
+from knobledger.report.drift import Adoption
 from knobledger.report.pending import PendingReport
 from knobledger.report.plans import Decided, PlanReport
 from knobledger.report.scanned import Scan, ScannedFile
 from knobledger.report.serving import RestartReport
+from knobledger.report.sharing import Synced
 from knobledger.report.signers import SignersReport
 from knobledger.report.status import occurrence_json
 from knobledger.report.upkeep import Prunable, Recovered
@@ -122,6 +127,25 @@ class Delegate(Workspace):
         """Refused."""
         del scope
         _refuse("restarts nothing", f"knob restart {' '.join(names)}")
+
+    def verdict(self, slug: str, ruling: Ruling, because: str, cause: str = "") -> HypothesisReport:
+        """Refused: an agent gives evidence, a person rules."""
+        del ruling, because, cause
+        _refuse("gives no verdict", f"knob verdict {slug} confirmed|refuted|inconclusive --because TEXT")
+
+    def adopt(self, targets: Sequence[str], *, backups: bool = False, record: bool = True) -> Adoption:
+        """Refused."""
+        del backups, record
+        _refuse("adopts nothing", f"knob adopt {' '.join(targets)}")
+
+    def correct(self, correction: Correction) -> Correction:
+        """Refused."""
+        del correction
+        _refuse("corrects no document", "knob docs correct FILE --hypothesis SLUG")
+
+    def sync(self) -> Synced:
+        """Refused."""
+        _refuse("exchanges nothing with other clones", "knob sync")
 
 
 def _refuse(what: str, command: str) -> NoReturn:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -126,9 +125,6 @@ def _rig(kind: str, request: pytest.FixtureRequest, box: Path) -> Rig:
         case _:
             tools = request.getfixturevalue("tools") if kind == "busybox" else Path()
             return DiskRig(kind, local(kind, tools), box)
-
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
 @pytest.fixture

@@ -217,3 +217,6 @@ def privileged(*argv: str) -> None:
     done = subprocess.run(argv, check=False, capture_output=True, text=True)
     if done.returncode != 0:
         pytest.skip(f"not allowed here: {' '.join(argv[:2])}: {done.stderr.strip()}")
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

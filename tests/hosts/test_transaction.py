@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 from conformance import SCRIPT
-from rigs import BACKUP_DIR, DiskRig, fake, leftovers, local, privileged, transaction, untouched
+from rigs import BACKUP_DIR, DiskRig, fake, leftovers, local, needs_root, privileged, transaction, untouched
 
-from conftest import needs_root
 from knobledger.errors import Busy, Drifted, NotWritten, Refused, StateUnknown
 from knobledger.hosts.local import LocalHost
 from knobledger.names import digest_of

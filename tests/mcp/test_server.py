@@ -33,8 +33,12 @@ EXPECTED = {
         "wait_for_approval",
         "apply_plan",
     ),
+    *("drift", "clawback", "hypotheses", "hypothesis", "open_hypothesis", "give_evidence"),
 }
-CHANGES_NOTHING = EXPECTED - {"plan_set", "plan_unset", "plan_revert", "plan_restore", "apply_plan"}
+CHANGES_NOTHING = EXPECTED - {
+    *("plan_set", "plan_unset", "plan_revert", "plan_restore", "apply_plan"),
+    *("open_hypothesis", "give_evidence"),
+}
 
 
 @pytest.fixture
@@ -93,6 +97,12 @@ def test_the_tools_and_their_schemas(speak: Callable[[Callable[[Client], Awaitab
             ("since", {"when": "2h", "live": True}),
             ("log", {}),
             ("diff", {"target": "gpu1/decode"}),
+            ("open_hypothesis", {"slug": "it-hangs", "claim": "the knob hangs it"}),
+            ("give_evidence", {"slug": "it-hangs", "side": "contradicts", "text": "the engines are idle"}),
+            ("hypothesis", {"slug": "it-hangs"}),
+            ("hypotheses", {}),
+            ("clawback", {}),
+            ("drift", {}),
         ):
             if name == "diff":
                 await call(client, "plan_set", targets=["gpu1/decode"], values={KNOB: "512"}, why="try")

@@ -162,3 +162,30 @@ class EntryResult(Result):
 
 
 Result.model_rebuild()
+
+
+class DriftResult(Result):
+    """Targets against their last recorded bytes."""
+
+    targets: list[Part]
+
+
+class ClawbackResult(Result):
+    """What was taken away and could come back, the most valuable first; and what stays, with the reason."""
+
+    items: list[Part]
+    keep: list[Part]
+
+
+class HypothesesResult(Result):
+    """Every hypothesis, open ones first."""
+
+    hypotheses: list[Part]
+
+
+class HypothesisResult(Result):
+    """One hypothesis with its evidence, and what it means for the changes made under it."""
+
+    hypothesis: Part
+    changes: list[Part]
+    documents: list[Part]

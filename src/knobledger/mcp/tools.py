@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
-from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from knobledger import asking
@@ -19,7 +18,9 @@ from knobledger.delegate import Delegate
 from knobledger.drafting import Options
 from knobledger.knobs import Request
 from knobledger.looking import Query
+from knobledger.mcp import asking as why_tools
 from knobledger.mcp import results
+from knobledger.mcp.annotations import APPLIES, LOOKS, PLANS, READS
 from knobledger.mcp.desk import AgentDesk
 from knobledger.mcp.marking import page
 from knobledger.report.plans import NothingToDo, PlanReport
@@ -36,15 +37,6 @@ Hypotheses = Annotated[list[str], Field(description="Slugs of the hypotheses tha
 Plan = Annotated[str, Field(description="A plan's id, or a prefix of it.")]
 Ctx = Context[Any, Any]
 
-LOOKS = ToolAnnotations(read_only_hint=True, open_world_hint=True)
-READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-PLANS = ToolAnnotations(
-    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True
-)
-"""writes an entry into the ledger, and nothing on a host"""
-APPLIES = ToolAnnotations(
-    read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
-)
 LONGEST_WAIT_S = 600
 POLL_S = 1.0
 
@@ -55,6 +47,7 @@ def register(server: MCPServer[Any], desk: AgentDesk) -> None:
     _history(server, desk)
     _planning(server, desk)
     _acting(server, desk)
+    why_tools.register(server, desk)
 
 
 def _looking(server: MCPServer[Any], desk: AgentDesk) -> None:
