@@ -165,7 +165,10 @@ def test_no_flag_and_no_input_is_a_signature(desk: Desk, words: tuple[str, ...])
 @pytest.mark.parametrize("typed", ["y", "yes"])
 def test_a_terminal_is_no_person(desk: Desk, typed: str) -> None:
     """ShieldCortex#502: an agent satisfied the terminal check with `script -qec`."""
-    line = f"yes {typed} | script -qec '{sys.executable} -m knobledger set gpu1/decode KNOB=512' /dev/null"
+    # Again and again, but not without end: a terminal that nobody reads from yet is full soon.
+    typing = f"for n in 1 2 3 4 5 6 7 8; do echo {typed}; sleep 0.5; done"
+    knob = f"{sys.executable} -m knobledger set gpu1/decode KNOB=512"
+    line = f"{{ {typing}; }} | script -qec '{knob}' /dev/null"
     done = subprocess.run(
         ("sh", "-c", line), cwd=desk.root, capture_output=True, text=True, check=False, timeout=60
     )
