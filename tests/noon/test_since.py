@@ -29,6 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
         made.knob("adopt", "*", "--backups", "--go-ahead")
         why = "A/B: C64 +12.8 %, one run each, which is not enough data by our own statistics, but the owner wants it"
         made.knob("--on-behalf-of", "ben", "set", "gpu1/decode", f"{NAME}=512", "--why", why, "--go-ahead")
+        made.knob("hypothesis", "open", "knob-hangs-harness", "the knob hangs the harness", "--about", "@")
         made.knob("revert", "@", "--for", "knob-hangs-harness", "--kind", "mitigation", "--go-ahead")
         made.knob("note", "the harness hung again")
         write(made.script_of("prefill"), set_to("300"), "now")
