@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +84,10 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    yield Desk(tmp_path)
+    for armed in tmp_path.rglob("state.armed"):
+        armed.unlink()  # what waits there ends within a second
 
 
 def wait_for(true: Callable[[], bool], limit_s: float = 30) -> None:
