@@ -98,9 +98,7 @@ def since(
         changes=changes,
         observed=tuple(observed_lines(desk.state, begin, end, only)),
         restarts=tuple(
-            restarts_between(
-                Serving.of(desk.state.events), begin, end, only.partition(":")[0] if only else None
-            )
+            restarts_between(desk.state.serving, begin, end, only.partition(":")[0] if only else None)
         ),
         hypotheses=tuple(hypothesis_lines(desk.state, begin, end, named)),
         between=tuple(between(desk.state, begin, end, only)),
@@ -122,11 +120,10 @@ def status(
     else:
         found = side_by_side(desk, targets, hosts, _live)
     now = desk.author.now()
-    serving = Serving.of(desk.state.events)
     waiting = [p.id for p in desk.state.plans.values() if p.status(now) in ("open", "approved")]
     lines = tuple(line for line, _ in found)
     return Status(
-        targets=tuple(_with_restarts(line, serving) for line in lines),
+        targets=tuple(_with_restarts(line, desk.state.serving) for line in lines),
         documents=_documents(desk),
         in_doubt=tuple(f"{short(a.started.plan)} on {a.started.target}" for a in desk.state.in_doubt()),
         open_plans=tuple(map(short, waiting)),

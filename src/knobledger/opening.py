@@ -15,7 +15,6 @@ from knobledger.drafting import Desk
 from knobledger.errors import KnobError, Refused, Unknown, Usage
 from knobledger.events.changes import Planned
 from knobledger.finding import workspace_folder
-from knobledger.folds.serving import Serving
 from knobledger.hosts.config import Config, Target
 from knobledger.hosts.connect import connect as connect_host
 from knobledger.hosts.host import Host
@@ -110,7 +109,7 @@ class Opening:
 
     def _remind(self) -> None:
         """What is owed, for the footer of every command."""
-        serving = self.serving
+        serving = self.state.serving
         owed = list(dict.fromkeys(one.service for one in serving.owed.values()))
         if owed:
             self.notes.append(
@@ -220,11 +219,6 @@ class Opening:
     def state(self) -> State:
         """Everything derived from the ledger."""
         return self.desk.state
-
-    @property
-    def serving(self) -> Serving:
-        """What the ledger says of restarts, as of now."""
-        return Serving.of(self.state.events)
 
     @property
     def now(self) -> datetime:

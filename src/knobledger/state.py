@@ -26,6 +26,7 @@ from knobledger.events.changes import (
 from knobledger.events.entry import Event
 from knobledger.folds.edits import Fate, File, KnobEdit
 from knobledger.folds.order import in_order
+from knobledger.folds.serving import Serving
 from knobledger.names import Digest, EventId, HostPath, TargetName
 from knobledger.plan import Finding, PlannedFile
 
@@ -132,6 +133,8 @@ class State:
     applied_at: dict[EventId, str] = field(default_factory=dict)
     repeated: set[EventId] = field(default_factory=set)
     """what two clones have reconstructed alike: counted once, for the first of them"""
+    serving: Serving = field(default_factory=Serving)
+    """restarts: those that are owed, and how those went that were made"""
     _told: set[tuple[TargetName, Digest | None, Digest, str]] = field(default_factory=set)
     _armings: Armings | None = None
     _asked: Asked | None = None
@@ -246,6 +249,7 @@ class State:
         return self._asked
 
     def _take(self, id_: EventId, event: Event) -> None:
+        self.serving.take(id_, event)
         match event:
             case Planned():
                 self.plans[id_] = Plan(id_, event)

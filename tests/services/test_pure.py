@@ -132,7 +132,10 @@ def restarted(outcome: str, *pids: int, took_s: float = 1.0) -> ServiceRestarted
 
 
 def fold(*events: Event) -> Serving:
-    return Serving.of({EventId(str(n)): event for n, event in enumerate(events)})
+    serving = Serving()
+    for n, event in enumerate(events):
+        serving.take(EventId(str(n)), event)
+    return serving
 
 
 def test_a_new_process_ends_an_owed_restart_whatever_the_gates_said() -> None:

@@ -6,7 +6,6 @@ value that was seen to be missing in such a process brings it back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -69,14 +68,6 @@ class Serving:
     _planned: set[EventId] = field(default_factory=set)
     """plans with a restart"""
 
-    @classmethod
-    def of(cls, events: Mapping[EventId, Event]) -> Serving:
-        """Folds the events of a state, which are in order already."""
-        serving = cls()
-        for id_, event in events.items():
-            serving._take(id_, event)
-        return serving
-
     def in_the_middle(self) -> list[Chain]:
         """Chains whose end nobody recorded, and that no other took over, oldest first."""
         return [one for one in self.chains.values() if one.ended is None and one.taken_over_by is None]
@@ -107,7 +98,8 @@ class Serving:
         times = self._times.get(service)
         return max(start for _, start in times) if times else None
 
-    def _take(self, id_: EventId, event: Event) -> None:
+    def take(self, id_: EventId, event: Event) -> None:
+        """Events come in their order."""
         if isinstance(event, Foreign):
             return
         match event.kind:

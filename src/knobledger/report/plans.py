@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from knobledger.errors import KnobError, worst
 from knobledger.events.changes import Applied, Approved, Failed, Planned, RolledBack, Settled
 from knobledger.folds.edits import Fate
-from knobledger.folds.serving import Serving
 from knobledger.names import EventId, TargetName
 from knobledger.plan import PlannedFile
 from knobledger.receipt import Receipt
@@ -240,7 +239,7 @@ def _restart(state: State, plan: Plan) -> RestartReport | None:
         return None
     from knobledger.report.serving import restart_of
 
-    return restart_of(Serving.of(state.events), plan.id)
+    return restart_of(state.serving, plan.id)
 
 
 def _outcome(

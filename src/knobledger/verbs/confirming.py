@@ -31,7 +31,7 @@ class Confirming(Serving):
         if not options.confirm_within_s or options.restart == "none":
             return
         for name in self._in_scope(targets, options.restart):
-            slowest = self.serving.slowest_start_s(name)
+            slowest = self.state.serving.slowest_start_s(name)
             if slowest is not None and options.confirm_within_s < 2 * slowest:
                 raise Refused(
                     f"{name} has taken {slowest:.0f} s to start, so a window of {options.confirm_within_s} s would "

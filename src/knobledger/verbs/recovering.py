@@ -23,16 +23,16 @@ class Recovering(Serving):
 
     def recover_restarts(self, how: Settling) -> tuple[RecoveredRestart, ...]:
         """Each restart without an end, and each that a change should have had and that never began."""
-        found = [self._settled_chain(chain, how) for chain in self.serving.in_the_middle()]
+        found = [self._settled_chain(chain, how) for chain in self.state.serving.in_the_middle()]
         return (
             *found,
-            *(self._never_begun(self.state.plans[id_], how) for id_ in self.serving.never_begun()),
+            *(self._never_begun(self.state.plans[id_], how) for id_ in self.state.serving.never_begun()),
         )
 
     def _settled_chain(self, chain: Chain, how: Settling) -> RecoveredRestart:
         from knobledger.report.upkeep import RecoveredRestart
 
-        root = self.serving.root_of(chain)
+        root = self.state.serving.root_of(chain)
         change = root.started.plan
         if worked_on(chain):
             return RecoveredRestart(

@@ -67,7 +67,7 @@ class Serving(Opening):
         for service in found:
             check_startable(service)
         gates = [[f"{kind_of(gate)} {asked_of(gate)}" for gate in service.health] for service in found]
-        return preview(self.serving, scope, zip(services, gates, strict=True))
+        return preview(self.state.serving, scope, zip(services, gates, strict=True))
 
     def _chain(
         self,
@@ -94,7 +94,7 @@ class Serving(Opening):
 
     def _taken_over(self, services: Sequence[str]) -> EventId | None:
         """The dead chain that a restart of all its services settles. Raises `Busy` if it is not dead."""
-        for chain in self.serving.in_the_middle():
+        for chain in self.state.serving.in_the_middle():
             shared = sorted(set(chain.services) & set(services))
             if shared and worked_on(chain):
                 started = chain.started
@@ -116,7 +116,7 @@ class Serving(Opening):
     def _restarted(self, result: ChainResult) -> RestartReport:
         from knobledger.report.serving import RestartReport
 
-        return RestartReport(self.serving.chains[result.id])
+        return RestartReport(self.state.serving.chains[result.id])
 
     def _unhealthy(self, result: ChainResult, before: str) -> Unhealthy:
         """The error of a chain that failed: which service, why, and the last lines of its log."""
