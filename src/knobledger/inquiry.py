@@ -12,9 +12,8 @@ from typing import Literal
 
 from knobledger.comparison import Comparison, Live, compare
 from knobledger.documents import Case
-from knobledger.event import moment_of
 from knobledger.events.asking import EvidenceGiven, VerdictGiven
-from knobledger.events.entry import Event
+from knobledger.events.serving import ServiceRestarted
 from knobledger.folds.asking import Entered, Hypothesis, reason_of_its_own
 from knobledger.measured import Arm, Run, better
 from knobledger.names import EventId, TargetName
@@ -194,9 +193,7 @@ def live_spans(state: State, change: EventId) -> list[Live] | None:
     restarts = [
         (_began(event), event.at)
         for event in state.events.values()
-        if event.kind == "service_restarted"
-        and getattr(event, "service", "") == service
-        and getattr(event, "after", ())
+        if isinstance(event, ServiceRestarted) and event.service == service and event.after
     ]
     found: list[Live] = []
     for began, at in restarts:
@@ -209,10 +206,9 @@ def live_spans(state: State, change: EventId) -> list[Live] | None:
     return found if restarts else None
 
 
-def _began(event: Event) -> datetime:
-    """When the process of a `service_restarted` event started, by its host's clock."""
-    started = getattr(event.after[0], "started", None)  # type: ignore[attr-defined]
-    return datetime.fromtimestamp(started, UTC) if started else moment_of(event.at)
+def _began(event: ServiceRestarted) -> datetime:
+    """When the new process started, by its host's clock."""
+    return datetime.fromtimestamp(event.after[0].started, UTC)
 
 
 def comparison_of(state: State, change: EventId, metric: str | None = None) -> Comparison:

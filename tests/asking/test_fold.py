@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from knobledger.comparison import Live
 from knobledger.events.asking import EvidenceGiven, HypothesisOpened, VerdictGiven
-from knobledger.events.entry import Event
+from knobledger.events.serving import SeenRunning, ServiceRestarted
 from knobledger.inquiry import kept, live_spans, objections, original, sweep, wrongful
 from knobledger.names import EventId
-from knobledger.receipt import Frozen
 from knobledger.state import State
 from stories import Story
 
@@ -187,23 +186,12 @@ def test_a_ledger_without_such_events_does_not_import_the_fold() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-class Process(Frozen):
-    started: float
-
-
-class Restarted(Event):
-    """A restart by the fields that the restart rule goes by."""
-
-    kind: str = "service_restarted"
-    service: str = "gpu1/decode"
-    after: tuple[Process, ...]
-
-
 def test_a_value_is_live_from_the_restart_that_read_it_to_the_one_that_did_not() -> None:
     story = Asking()
 
     def restart(service: str = "gpu1/decode") -> datetime:
-        story.tell(Restarted, service=service, after=(Process(started=story.clock.timestamp()),))
+        process = SeenRunning(pid=7, parent=1, started=story.clock.timestamp(), command="server")
+        story.tell(ServiceRestarted, chain="c" * 64, service=service, outcome="healthy", after=(process,))
         return story.clock - timedelta(seconds=1)
 
     tune = story.apply((KNOB, "256", "512"))

@@ -15,6 +15,7 @@ from knobledger.names import EventId, TargetName
 
 if TYPE_CHECKING:
     from knobledger.events.serving import RestartEnded, RestartStarted, ServiceRestarted
+    from knobledger.events.watching import SeenKnob, SeenLive
 
 # Every command asks this fold for its footer, so the classes of events that a ledger does not hold stay unimported.
 
@@ -128,7 +129,7 @@ class Serving:
                 if chain := self.chains.get(ended.chain):
                     chain.ended = chain.ended or ended
             case "seen_live":
-                self._seen_live(event)
+                self._seen_live(cast("SeenLive", event))
             case _:
                 pass
 
@@ -158,15 +159,13 @@ class Serving:
                     self.owed.pop(target, None)
                     self.current.add(target)
 
-    def _seen_live(self, event: Event) -> None:
-        """`seen_live`, by its fields: processes that started after the write, and the knobs in them."""
-        target: TargetName = getattr(event, "target", TargetName(""))
-        processes = getattr(event, "processes", ())
-        knobs = getattr(event, "knobs", ())
-        if not any(process.after_write for process in processes):
+    def _seen_live(self, event: SeenLive) -> None:
+        """Processes that started after the write, and the knobs in them."""
+        target = event.target
+        if not any(process.after_write for process in event.processes):
             return
-        older = {process.pid for process in processes if not process.after_write}
-        lacking = [knob for knob in knobs if _lacks(knob, older)]
+        older = {process.pid for process in event.processes if not process.after_write}
+        lacking = [knob for knob in event.knobs if _lacks(knob, older)]
         if not lacking:
             self.owed.pop(target, None)
             self.current.add(target)
@@ -186,12 +185,9 @@ def _middle(times: list[float]) -> float:
     return sorted(times)[len(times) // 2]
 
 
-def _lacks(knob: object, older: set[int]) -> bool:
+def _lacks(knob: SeenKnob, older: set[int]) -> bool:
     """The file gives it a value, and each newer process that could be read has another one, or none."""
-    written = getattr(knob, "written", None)
-    groups = [
-        group
-        for group in getattr(knob, "values", ())
-        if group.state != "unreadable" and not set(group.pids) <= older
-    ]
-    return written is not None and bool(groups) and not any(group.value == written for group in groups)
+    groups = [group for group in knob.values if group.state != "unreadable" and not set(group.pids) <= older]
+    return (
+        knob.written is not None and bool(groups) and not any(group.value == knob.written for group in groups)
+    )
