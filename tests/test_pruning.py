@@ -75,7 +75,8 @@ def test_young_ones_damaged_ones_and_those_of_others_stay(bench: Bench) -> None:
     for value in ("300", "400", "512"):
         bench.set((KNOB, value))
     assert prune(bench, 3600)[0] == set()
-    first, second, _ = names(bench)
+    with bench.open() as workspace:
+        first, second, _ = (item.path for item in workspace.backups("gpu1/decode").backups)  # oldest first
     bench.host.put(first, b"something else")
     bench.host.put(first.rpartition("/")[0] + "/serve_dsv4_decode.sh.by_hand", b"x")
     gone, kept = prune(bench)
