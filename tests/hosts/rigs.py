@@ -25,6 +25,16 @@ BACKUP_DIR = ".knobledger"
 PASSWD = HostPath("/etc/passwd")
 Dialled = Callable[[HostConfig], Host]
 """connects, and closes at the end"""
+CLIENT = (
+    "import sys, time; from pathlib import Path\n"
+    "from knobledger.hosts.config import Config; from knobledger.hosts.connect import connect\n"
+    "host = connect(Config.parse(sys.argv[1], Path('/')).hosts['gpu1'], root=Path('/'))\n"
+    "if sys.argv[2] != 'connecting': host.read('/etc/passwd')\n"
+    "print('ready', flush=True)\n"
+    "if sys.argv[2] == 'in a command': host.run(('sleep', '60'), timeout_s=60)\n"
+    "time.sleep(60)\n"
+)
+"""a client to be killed: `python -c CLIENT HOSTS_TOML WHEN`, at `connecting`, `connected` or `in a command`"""
 
 
 class Rig(Protocol):

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from rigs import PASSWD, Dialled, config_of
+from rigs import CLIENT, PASSWD, Dialled, config_of
 
 import servers
 from knobledger.errors import HostKeyChanged
@@ -72,19 +72,10 @@ def test_an_error_comes_through_whole(server: servers.Sshd, dialled: Dialled, tm
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 @pytest.mark.parametrize("when", ["connecting", "connected", "in a command"])
 def test_a_client_that_ends_leaves_nothing(server: servers.Sshd, when: str, how: signal.Signals) -> None:
-    code = (
-        "import sys, time; from pathlib import Path\n"
-        "from knobledger.hosts.config import Config; from knobledger.hosts.connect import connect\n"
-        "host = connect(Config.parse(sys.argv[1], Path('/')).hosts['gpu1'], root=Path('/'))\n"
-        "if sys.argv[2] != 'connecting': host.read('/etc/passwd')\n"
-        "print('ready', flush=True)\n"
-        "if sys.argv[2] == 'in a command': host.run(('sleep', '60'), timeout_s=60)\n"
-        "time.sleep(60)\n"
-    )
     with socket.create_server(("127.0.0.1", 0)) as silent:
         more = {"port": silent.getsockname()[1]} if when == "connecting" else {}
         client = subprocess.Popen(
-            [sys.executable, "-c", code, server.toml(**more), when],
+            [sys.executable, "-c", CLIENT, server.toml(**more), when],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )

@@ -200,19 +200,10 @@ def test_one_connection_serves_every_call(server: servers.Sshd, dialled: Dialled
 
 @pytest.mark.parametrize("when", ["connecting", "connected", "in a command"])
 def test_a_client_that_is_killed_leaves_nothing(server: servers.Sshd, sockets: Path, when: str) -> None:
-    code = (
-        "import sys, time; from pathlib import Path\n"
-        "from knobledger.hosts.config import Config; from knobledger.hosts.connect import connect\n"
-        "host = connect(Config.parse(sys.argv[1], Path('/')).hosts['gpu1'], root=Path('/'))\n"
-        "if sys.argv[2] != 'connecting': host.read('/etc/passwd')\n"
-        "print('ready', flush=True)\n"
-        "if sys.argv[2] == 'in a command': host.run(('sleep', '60'), timeout_s=60)\n"
-        "time.sleep(60)\n"
-    )
     with socket.create_server(("127.0.0.1", 0)) as silent:
         more = {"port": silent.getsockname()[1]} if when == "connecting" else {}
         toml = server.toml(transport="openssh", **more)
-        client = subprocess.Popen([sys.executable, "-c", code, toml, when], stdout=subprocess.PIPE)
+        client = subprocess.Popen([sys.executable, "-c", rigs.CLIENT, toml, when], stdout=subprocess.PIPE)
         assert client.stdout is not None
         assert client.stdout.readline() == b"ready\n"
         while not masters(sockets):
