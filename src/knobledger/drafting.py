@@ -33,7 +33,6 @@ from knobledger.knobs.reading import prepare
 from knobledger.ledger.snapshots import Snapshots
 from knobledger.ledger.store import Ledger
 from knobledger.names import Digest, EventId, HostPath, TargetName, digest_of
-from knobledger.past import drift_bounds
 from knobledger.plan import Ask, Edit, LaterEdit, PlannedFile, Policy, Purpose, RestartScope, Verb
 from knobledger.state import State
 
@@ -164,6 +163,9 @@ def observation(
         edits, diff = changed_knobs(old, reading), masked_diff(desk.masker, old, reading, target.path)
     start = end = ""
     if known:
+        # Only drift needs it, and a change seldom meets any.
+        from knobledger.past import drift_bounds
+
         bounds = drift_bounds(moment_of(known.at), mtime_of(remote), desk.author.now())
         start, end = map(stamp, bounds)
     event = Observed(

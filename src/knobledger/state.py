@@ -172,9 +172,8 @@ class State:
     @property
     def newest(self) -> datetime:
         """The latest moment that any event names."""
-        return max(
-            (moment_of(event.at) for event in self.events.values()), default=datetime.min.replace(tzinfo=UTC)
-        )
+        newest = max((event.at for event in self.events.values()), default="")  # they sort as text
+        return moment_of(newest) if newest else datetime.min.replace(tzinfo=UTC)
 
     def in_doubt(self) -> list[Attempt]:
         """Attempts that `recover` has to settle, oldest first."""

@@ -31,6 +31,11 @@ class Pending:
         return self.arming.target
 
     @property
+    def survives_reboot(self) -> bool | None:
+        """Would it still fire after the host went down and came up? None: whether it is armed is not recorded."""
+        return self.armed.scheduler == "timer persistent" if self.armed else None
+
+    @property
     def deadline(self) -> datetime:
         """By the host's clock where it is known, else by the one of whoever armed it."""
         if self.armed:

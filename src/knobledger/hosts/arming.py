@@ -71,11 +71,6 @@ class Watch:
     """the host's clock"""
     holder: str = ""
 
-    @property
-    def survives_reboot(self) -> bool:
-        """Would it still fire after the host went down and came up?"""
-        return self.scheduler == "timer persistent"
-
 
 def arm(host: Host, arming: Arming) -> Watch:
     """Rehearses the way back, then starts what would take it. Nothing but the arming's own folder is written.

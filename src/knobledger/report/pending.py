@@ -50,7 +50,7 @@ class PendingLine:
             "deadline": stamp(pending.deadline),
             "remaining_s": round(self.remaining_s),
             "scheduler": pending.armed.scheduler if pending.armed else None,
-            "survives_reboot": pending.armed.scheduler == "timer persistent" if pending.armed else None,
+            "survives_reboot": pending.survives_reboot,
             "watched": self.watched,
             "services": list(pending.arming.services),
             "command": f"knob confirm {short(pending.plan)}",

@@ -235,7 +235,7 @@ def _armed(state: State, plan: Plan, now: datetime) -> tuple[PendingLine, ...]:
 
 
 def _restart(state: State, plan: Plan) -> RestartReport | None:
-    if not plan.is_change:
+    if not plan.is_change or not state.serving.chains:
         return None
     from knobledger.report.serving import restart_of
 

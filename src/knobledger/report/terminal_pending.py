@@ -40,7 +40,7 @@ def _pending(item: PendingLine, page: Paper) -> None:
     line(page, by, "dim")
     if pending.armed is None:
         line(page, "    whether the host ever knew of it is not recorded", "yellow")
-    elif pending.armed.scheduler != "timer persistent":
+    elif not pending.survives_reboot:
         line(page, "    a reboot of the host would leave the change in: nothing there outlives it", "yellow")
     if item.error:
         line(page, f"    the host could not be asked: {item.error}", "red")

@@ -6,7 +6,6 @@ from knobledger.names import short
 from knobledger.plan import PlannedFile
 from knobledger.quoting import command_line
 from knobledger.report.paper import Paper
-from knobledger.report.pending import countdown, ending
 from knobledger.report.plans import Decided, NothingToDo, PlanReport, TargetOutcome
 from knobledger.report.terminal import diff_text, edit_text, line, render
 
@@ -123,6 +122,8 @@ def _reasons(report: PlanReport, page: Paper) -> None:
         line(page, f"warning: {text}", "yellow")
     name = short(report.id)
     if planned.confirm_within_s and not report.is_change:
+        from knobledger.report.pending import countdown
+
         limit = countdown(planned.confirm_within_s).removesuffix(" left")
         line(
             page,
@@ -159,12 +160,13 @@ def _waits(report: PlanReport, page: Paper) -> None:
     for item in report.armed:
         pending = item.pending
         if pending.end is not None:
+            from knobledger.report.pending import ending
+
             line(page, f"{pending.target}: {ending(pending.end)}")
             continue
         by = f"by a {pending.armed.scheduler}" if pending.armed else ""
-        lasting = item.to_json()["survives_reboot"]
         line(page, f"{pending.target} puts itself back at {pending.deadline:%H:%M:%S} UTC, {by}", "yellow")
-        if not lasting:
+        if not pending.survives_reboot:
             line(page, "  a reboot of the host before that would leave the change in", "yellow")
         line(page, f"to keep it, once it has proved itself: knob confirm {short(report.id)}", "yellow")
 

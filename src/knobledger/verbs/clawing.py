@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from knobledger.drafting import Options
 from knobledger.errors import Conflict, KnobError, Unreachable
 from knobledger.event import moment_of
-from knobledger.events.notes import Noted
 from knobledger.hosts.config import Target
 from knobledger.names import EventId, short
 from knobledger.opening import Opening
@@ -32,6 +31,7 @@ class Clawing(Opening):
         return Clawback(tuple(items), stays)
 
     def _owed(self, change: EventId) -> Owed:
+        from knobledger.events.notes import Noted
         from knobledger.inquiry import comparison_of, original
         from knobledger.report.changes import change_line
         from knobledger.report.clawback import Owed

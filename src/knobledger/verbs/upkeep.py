@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from knobledger.apply import settle
 from knobledger.errors import KnobError, PlanMode, Refused
-from knobledger.events.notes import Noted
 from knobledger.ledger.store import Ledger
 from knobledger.names import EventId, TargetName
 from knobledger.verbs.recovering import Recovering, Settling
@@ -147,6 +146,7 @@ class Upkeep(Recovering):
     def note(self, text: str, about: str | None) -> Log:
         """Free text in the ledger, about an entry or about nothing."""
         from knobledger import looking
+        from knobledger.events.notes import Noted
 
         if not text.strip():
             raise Refused("the note is empty", hint="`knob note TEXT`")
