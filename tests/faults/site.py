@@ -26,7 +26,7 @@ FOLDER = "/srv/app/decode"
 SCRIPT = f"{FOLDER}/serve.sh"
 FILLER = "/srv/app/filler"
 USER = "op"
-UID = 1500
+UID = 1600
 OLD = b"#!/bin/bash\nexport CUDA_VISIBLE_DEVICES=4,5,6,7\nexport TARGET_CTAS=256\nexec sleep infinity\n"
 NEW = OLD.replace(b"=256", b"=512")
 ENV = {"KNOBLEDGER_ACTOR": "anna", "TZ": "UTC"}
