@@ -84,7 +84,7 @@ def _fill(ledger: Ledger, size: int) -> tuple[datetime, str]:
         plan = Planned(
             at=stamp(made), actor=f"p{n % 9}@example.org", verb="set", files=(file,), expires=stamp(made)
         )
-        content = encode(plan.model_copy(update={"parents": parents}))
+        content = encode(plan.but(parents=parents))
         some = id_of(content)
         parents = (some,)
         path = ledger.folder / json.loads(content)["at"][:10].replace("-", "/") / f"{some}.json"

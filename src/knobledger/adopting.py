@@ -198,7 +198,7 @@ def _commits(host: Host, remote: RemoteFile, remarks: list[str]) -> list[Sightin
         shown = host.run((*git, "cat-file", "blob", f"{commit}:./{name}"), timeout_s=_GIT_S)
         if shown.status != 0:
             continue
-        manifest = remote.manifest.model_copy(update={"size": len(shown.stdout), "mtime": int(seconds)})
+        manifest = remote.manifest.but(size=len(shown.stdout), mtime=int(seconds))
         seen = on_our_clock(int(seconds), remote.clock_offset_s)
         hint = f"git commit {commit[:8]} by {author}: {subject}"
         found.append(
@@ -224,7 +224,7 @@ def _event(desk: Desk, target: Target, passage: Passage) -> Observed:
         }
     owner = after.manifest.owner if after.manifest.uid else ""
     hints = [after.hint] if after.hint else [f"the file that is left belongs to {owner}"] if owner else []
-    return Observed.model_validate(
+    return Observed.of(
         {
             **desk.author.signs(),
             **facts,

@@ -197,7 +197,7 @@ def settle(desk: Desk, attempt: Attempt, target: Target, host: Host) -> Settled:
         outcome = "unchanged"
     else:
         outcome = "overwritten"
-    settled = Settled.model_validate(
+    settled = Settled.of(
         {
             **desk.author.signs(),
             "plan": started.plan,
@@ -323,8 +323,8 @@ def _masked(desk: Desk, receipt: Receipt, content: bytes, target: Target) -> Rec
         )
         for item in receipt.grep
     )
-    steps = tuple(step.model_copy(update={"detail": desk.masker.text(step.detail)}) for step in receipt.steps)
-    return receipt.model_copy(update={"grep": grep, "steps": steps})
+    steps = tuple(step.but(detail=desk.masker.text(step.detail)) for step in receipt.steps)
+    return receipt.but(grep=grep, steps=steps)
 
 
 def _record_failure(desk: Desk, plan: Plan, attempt_id: EventId, target: Target, error: KnobError) -> None:

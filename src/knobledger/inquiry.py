@@ -167,7 +167,7 @@ def runs_of(state: State, change: EventId) -> tuple[Run, ...]:
         turned = own and state.undo_depth(about) % 2 != state.undo_depth(change) % 2
         for run in (run for entry in entries if own for run in entry.event.runs):
             arm: Arm = "variant" if run.arm == "baseline" else "baseline"
-            found.append(run.model_copy(update={"arm": arm}) if turned else run)
+            found.append(run.but(arm=arm) if turned else run)
     return tuple(found)
 
 

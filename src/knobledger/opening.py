@@ -33,6 +33,7 @@ from knobledger.watch import Unwatched, Watch
 from knobledger.who import author, signing_key
 
 if TYPE_CHECKING:
+    from knobledger.ledger.history import Looked
     from knobledger.ledger.replica import Replica
 
 Connect = Callable[[HostConfig, Path], Host]
@@ -61,6 +62,7 @@ class Opening:
         self._on_behalf_of = on_behalf_of
         self._connect = connect or (lambda host, root: connect_host(host, root=root))
         self._hosts: dict[str, Host] = {}
+        self._looked: Callable[[], Looked | None] | None = None
 
     @classmethod
     def open(
@@ -127,11 +129,18 @@ class Opening:
             return
         from knobledger.ledger.history import commit
 
-        done = commit(self.root, self.desk.ledger.written, self._subject())
+        looked = self._looked() if self._looked else None
+        done = commit(self.root, self.desk.ledger.written, self._subject(), looked=looked)
         self.desk.ledger.written.clear()
         if done.note:
             self.notes.append(done.note)
         self.catch_up()
+
+    def will_commit(self) -> None:
+        """Has git asked what a commit needs to know, while the hosts are at work."""
+        from knobledger.ledger.history import look_ahead
+
+        self._looked = look_ahead(self.root)
 
     def catch_up(self) -> None:
         """Writes to the replica what it lacks, if there is one; that it can't be reached is no more than a note."""

@@ -356,7 +356,7 @@ def _heads_by_definition(ledger: Ledger) -> tuple[EventId, ...]:
 def test_heads_are_right_in_any_order_of_arrival_and_loss(data: st.DataObject) -> None:
     """The same `Ledger` and a fresh one, cache and all, agree with the definition after every step."""
     made = chain([str(n) for n in range(data.draw(st.integers(2, 12)))])
-    fork = encode(note("fork", 9000).model_copy(update={"parents": (id_of(made[0]),)}))
+    fork = encode(note("fork", 9000).but(parents=(id_of(made[0]),)))
     with scratch() as folder:
         root = Path(folder)
         ledger = Ledger(root)

@@ -137,7 +137,7 @@ def test_in_the_wrong_folder(ledger: Ledger, folder: str) -> None:
     ids=["spaces", "newline", "big", "float", "escaped", "nan", "twice"],
 )
 def test_not_canonical(ledger: Ledger, spell: Callable[[object], str]) -> None:
-    raw = json.loads(encode(note("odd", 10).model_copy(update={"parents": ledger.heads()})))
+    raw = json.loads(encode(note("odd", 10).but(parents=ledger.heads())))
     content = spell(raw).encode()
     ledger.path(id_of(content), day_of(at())).write_bytes(content)
     assert kinds(verify(ledger)) == [("not_canonical", id_of(content))]
@@ -304,11 +304,11 @@ def test_an_event_put_in_afterwards_under_an_old_date(ledger: Ledger) -> None:
     """Well formed, well named, and known to nobody who wrote later."""
     assert verify(ledger) == ()
     late = note("it was always so", 1)
-    content = encode(late.model_copy(update={"at": at(1), "parents": ()}))
+    content = encode(late.but(at=at(1), parents=()))
     path = ledger.folder / day_of(at(1)) / f"{id_of(content)}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     ledger.append(note("much later", 600))
-    other = encode(note("and one more", 2).model_copy(update={"at": at(2), "parents": ()}))
+    other = encode(note("and one more", 2).but(at=at(2), parents=()))
     (path.parent / f"{id_of(other)}.json").write_bytes(other)
     assert kinds(verify(ledger)) == [("warning_inserted", id_of(other))]

@@ -171,7 +171,7 @@ def probe_json(id_: EventId, event: Probed) -> dict[str, Any]:
         "command": event.command,
         "asked": event.asked,
         "passes": event.passes,
-        "runs": [run.model_dump(mode="json") for run in event.runs],
+        "runs": [run.plain() for run in event.runs],
     }
 
 

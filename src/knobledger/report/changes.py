@@ -71,7 +71,7 @@ class ChangeLine:
             "targets": list(self.targets),
             "verb": self.verb,
             "kind": self.kind,
-            "edits": [edit.model_dump(mode="json") for edit in self.edits],
+            "edits": [edit.plain() for edit in self.edits],
             "why": self.why,
             "hypothesis": self.hypotheses[0] if self.hypotheses else None,
             "hypotheses": list(self.hypotheses),
@@ -291,7 +291,7 @@ class Entry:
             out |= {name: getattr(event, name) or None for name in ("not_before", "not_after", "source")}
             out |= {"hints": list(event.hints), "diff": event.diff}
         if edits := self.edits:
-            out["edits"] = [edit.model_dump(mode="json") for edit in edits]
+            out["edits"] = [edit.plain() for edit in edits]
         return out
 
     @property

@@ -47,7 +47,7 @@ class Owed:
             "change": line.change,
             "target": line.targets[0],
             "targets": list(line.targets),
-            "edits": [edit.model_dump(mode="json") for edit in line.edits],
+            "edits": [edit.plain() for edit in line.edits],
             "finding": line.finding,
             "hypothesis": line.hypotheses[0],
             "hypotheses": list(line.hypotheses),
@@ -63,7 +63,7 @@ class Owed:
             "gone_s": round(self.gone_s),
             "restorable": self.restorable,
             "remark": self.remark or None,
-            "later_edits": [edit.model_dump(mode="json") for edit in self.later],
+            "later_edits": [edit.plain() for edit in self.later],
             "command": self.command,
         }
 
@@ -84,7 +84,7 @@ class Clawback:
                     "change": kept.change,
                     "why": kept.why,
                     "target": line.targets[0],
-                    "edits": [edit.model_dump(mode="json") for edit in line.edits],
+                    "edits": [edit.plain() for edit in line.edits],
                 }
                 for kept, line in self.keep
             ],

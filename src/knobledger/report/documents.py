@@ -26,7 +26,7 @@ class Stale:
         """The JSON of `docs stale`."""
         return {
             "documents": [
-                {"document": name, "stale": [line.model_dump(mode="json") for line in lines]}
+                {"document": name, "stale": [line.plain() for line in lines]}
                 for name, lines in self.documents
             ]
         }

@@ -59,7 +59,7 @@ class TargetDrift:
             "recorded_by": self.recorded_by,
             "recorded_at": self.recorded_at or None,
             "live": self.live,
-            "edits": [edit.model_dump(mode="json") for edit in self.edits],
+            "edits": [edit.plain() for edit in self.edits],
             "diff": found.diff if found else "",
             "not_before": (found.not_before if found else "") or None,
             "not_after": (found.not_after if found else "") or None,
@@ -125,7 +125,7 @@ def _past_json(event: Observed) -> dict[str, Any]:
         "not_before": event.not_before or None,
         "not_after": event.not_after or None,
         "source": event.source,
-        "edits": [edit.model_dump(mode="json") for edit in event.edits],
+        "edits": [edit.plain() for edit in event.edits],
         "hints": list(event.hints),
     }
 

@@ -55,7 +55,7 @@ class ScannedEdit:
         """The JSON of `scan --set`."""
         return {
             "file": self.file,
-            "edits": [item.model_dump(mode="json") for item in self.edits],
+            "edits": [item.plain() for item in self.edits],
             "diff": self.diff,
             "warnings": list(self.warnings),
             "written": self.written,

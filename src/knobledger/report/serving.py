@@ -133,20 +133,15 @@ class RestartReport:
             "pids": [process.pid for process in outcome.after] if outcome else [],
         }
         if outcome:
-            out |= outcome.model_dump(
-                mode="json",
-                include={
-                    *(
-                        "stopped_after_s",
-                        "healthy_after_s",
-                        "down_s",
-                        "restarts",
-                        "steps",
-                        "reason",
-                        "log",
-                        "gates",
-                    )
-                },
+            out |= outcome.plain(
+                "stopped_after_s",
+                "healthy_after_s",
+                "down_s",
+                "restarts",
+                "steps",
+                "reason",
+                "log",
+                "gates",
             )
             out["started"] = outcome.after[0].started if outcome.after else None
         return out

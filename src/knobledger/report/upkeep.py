@@ -121,7 +121,7 @@ class Difference:
         return {
             "a": self.a,
             "b": self.b,
-            "edits": [edit.model_dump(mode="json") for edit in self.edits],
+            "edits": [edit.plain() for edit in self.edits],
             "diff": self.diff,
         }
 

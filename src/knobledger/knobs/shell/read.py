@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from knobledger.knobs.occurrence import Dialect, Launch, Note, Scope
 from knobledger.knobs.shell.comments import commented
@@ -21,8 +22,7 @@ from knobledger.knobs.shell.warn import warnings
 from knobledger.knobs.site import SITES, Choice, Site
 
 
-@dataclass(slots=True)
-class ShellFound:
+class ShellFound(Struct):
     """What a shell file holds."""
 
     sites: list[Site]
