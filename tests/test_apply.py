@@ -16,6 +16,7 @@ from knobledger.drafting import Options
 from knobledger.errors import (
     Busy,
     Drifted,
+    Interrupted,
     KnobError,
     LedgerUnwritable,
     NotApproved,
@@ -30,7 +31,8 @@ from knobledger.hosts.host import Transaction
 from knobledger.hosts.memory import MemoryHost
 from knobledger.knobs import Request
 from knobledger.ledger.store import Ledger
-from knobledger.names import EventId, HostPath, digest_of
+from knobledger.names import EventId, HostPath, TargetName, digest_of
+from knobledger.receipt import GrepLine
 from workspaces import HOSTS, KNOB, SCRIPT, SERVE, Bench
 
 NEW = SERVE.replace(b"CTAS=256", b"CTAS=512")
@@ -134,7 +136,7 @@ def test_a_target_that_moved_in_the_configuration_stops_it(bench: Bench) -> None
 def test_a_target_that_the_plan_does_not_name_is_refused(bench: Bench) -> None:
     plan = EventId(bench.plan((KNOB, "512")).id)
     with bench.open() as workspace:
-        target = workspace.config.target("gpu1/decode")  # type: ignore[arg-type]
+        target = workspace.config.target(TargetName("gpu1/decode"))
         found = workspace.state.plans[plan]
         elsewhere = found.planned.files[0].model_copy(update={"target": "gpu2/decode"})
         found.planned = found.planned.model_copy(update={"files": (elsewhere,)})
@@ -338,6 +340,45 @@ def test_a_lost_answer_of_a_change_that_was_not_made_says_to_try_again(bench: Be
     assert (event.plan, event.target, event.outcome, event.backup) == (plan, "gpu1/decode", "unchanged", None)
 
 
+def test_an_interrupted_attempt_says_what_is_true_and_what_to_type(bench: Bench) -> None:
+    plan = bench.plan((KNOB, "512")).id
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    bench.host.faults["verify"] = interrupt
+    with pytest.raises(Interrupted) as caught:
+        bench.apply(plan)
+    assert caught.value.message == (
+        f"interrupted while {plan[:8]} was being applied to gpu1/decode; the live file is exactly the old or exactly "
+        "the new one"
+    )
+    assert caught.value.hint == "`knob recover` looks which, and records it"
+    assert caught.value.values["change"] == plan
+
+
+@pytest.mark.parametrize("commands", [["cp -p a b"], None])
+def test_a_failed_proof_names_the_way_back(bench: Bench, commands: list[str] | None) -> None:
+    plan = bench.plan((KNOB, "512")).id
+    values = {"objection": "mode is 700, not 755", **({"commands": commands} if commands else {})}
+
+    def objects() -> None:
+        bench.host.faults.clear()
+        raise StateUnknown("the backup could not be put back", **values)
+
+    bench.host.faults["verify"] = objects
+    with pytest.raises(StateUnknown) as caught:
+        bench.apply(plan)
+    assert caught.value.message == (
+        "gpu1/decode: mode is 700, not 755; a fresh look shows that the new content is in the file"
+    )
+    assert caught.value.hint == (
+        f"`knob revert {plan[:8]}` takes it back; by hand on the host: the commands above"
+    )
+    assert caught.value.values["change"] == plan
+    assert list(caught.value.values["commands"]) == (commands or [])
+
+
 def test_a_settled_change_names_the_backup_it_can_be_undone_with(bench: Bench) -> None:
     first = bench.set((KNOB, "300")).id
     bench.undo("revert", first)
@@ -406,9 +447,9 @@ def without_snapshots(bench: Bench, **plan: object) -> str:
 def test_another_clone_rebuilds_exactly_the_edit_that_was_planned(bench: Bench) -> None:
     twice = SERVE.replace(b"export NCCL", f"export {KNOB}=1\nexport NCCL".encode())
     bench.host.put(SCRIPT, twice)
-    plan = without_snapshots(bench, line=6)
+    plan = without_snapshots(bench, line=5)
     bench.apply(plan)
-    assert bench.live == twice.replace(b"CTAS=1\n", b"CTAS=512\n")
+    assert bench.live == twice.replace(b"CTAS=256\n", b"CTAS=512\n")
     with bench.open() as workspace:
         assert workspace.desk.snapshots.get(digest_of(bench.live)) == bench.live
 
@@ -494,6 +535,32 @@ def test_one_flipped_byte_in_the_backup_stops_an_undo(bench: Bench) -> None:
     bench.host.put(backup, SERVE)
     assert bench.apply(undo).is_change
     assert bench.live == SERVE.replace(b"WARN", b"INFO")
+
+
+def test_the_lines_of_the_proof_are_those_of_the_file_whatever_their_bytes(bench: Bench) -> None:
+    bench.host.put(SCRIPT, SERVE.replace(b"CTAS=256\n", b"CTAS=256 # caf\xe9\r\n"))
+    bench.set((KNOB, "512"))
+    event = last(bench, Applied)
+    assert isinstance(event, Applied)
+    assert [(line.line, line.text) for line in event.receipt.grep] == [(5, f"export {KNOB}=512 # caf\\xe9")]
+
+
+def test_the_last_line_and_a_line_that_is_no_more_are_masked_too(bench: Bench) -> None:
+    token = "hf_aaaaaaaaaaaaaaaaaaaa"
+    content = f"export HF_TOKEN={token}".encode()
+    bench.set((KNOB, "512"))
+    event = last(bench, Applied)
+    assert isinstance(event, Applied)
+    grep = tuple(GrepLine(line=line, text=f"export HF_TOKEN={token}") for line in (1, 2))
+    with bench.open() as workspace:
+        target = workspace.config.target(TargetName("gpu1/decode"))
+        receipt = apply._masked(
+            workspace.desk, event.receipt.model_copy(update={"grep": grep}), content, target
+        )
+    assert [line.line for line in receipt.grep] == [1, 2]
+    assert receipt.grep[0].text == receipt.grep[1].text
+    assert receipt.grep[0].text.startswith("export HF_TOKEN=")
+    assert token not in receipt.model_dump_json()
 
 
 def test_a_secret_beside_the_edit_is_masked_in_the_record(bench: Bench) -> None:
