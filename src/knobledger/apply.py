@@ -270,7 +270,6 @@ def _rebuilt(
             add=planned.add,
             line=planned.line,
             force=planned.force,
-            check=desk.syntax,
         )
     except KnobRefused:
         return None

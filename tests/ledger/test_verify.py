@@ -176,6 +176,40 @@ def test_references(ledger: Ledger) -> None:
     assert about[:8] in found[1].message
 
 
+@pytest.mark.parametrize(("names", "more"), [(3, ""), (4, " and 1 more"), (6, " and 3 more")])
+def test_an_event_that_is_gone_is_named_with_three_that_know_it(
+    ledger: Ledger, names: int, more: str
+) -> None:
+    gone = ids(ledger)[-1]
+    knowing = {ledger.append(note("next", 10)): "parents"}
+    for n in range(names - 1):
+        knowing[ledger.append(Noted(at=at(11 + n), actor="a", text="t", about=gone))] = "about"
+    path_of(ledger, gone).unlink()
+    [finding] = verify(ledger)
+    assert (finding.kind, finding.event) == ("missing", gone)
+    named = ", ".join(f"{id_[:8]} ({knowing[id_]})" for id_ in sorted(knowing)[:3])
+    assert finding.message == f"the event {gone[:8]} is gone: named by {named}{more}"
+
+
+def test_all_that_is_missing_is_named(ledger: Ledger) -> None:
+    """Three in one: a parent, a plan and what a note is about."""
+    first = ids(ledger)[0]
+    ledger.append(Approved(at=at(10), actor="a", plan=EventId("0" * 64), source="flag"))
+    wrong = ledger.append(Approved(at=at(11), actor="a", plan=first, source="flag"))
+    path_of(ledger, ids(ledger)[1]).unlink()
+    assert [kind for kind, _ in kinds(verify(ledger))] == ["missing", "missing", "wrong_reference"]
+    assert ("wrong_reference", wrong) in kinds(verify(ledger))
+
+
+@pytest.mark.parametrize("apart", [0.5, 30])
+def test_heads_of_two_clones_that_nobody_joined(ledger: Ledger, apart: float) -> None:
+    """Two commands at the same moment are no sign of tampering; half an hour without a word of the other is."""
+    other = encode(note("of another clone", 10).model_copy(update={"parents": ledger.heads()}))
+    ledger.append(note("here", 10 + apart))
+    ledger.add(other)
+    assert kinds(verify(ledger)) == ([] if apart == 0.5 else [("warning_inserted", id_of(other))])
+
+
 def test_a_deleted_plan_or_attempt(ledger: Ledger) -> None:
     made = change(ledger, 10)
     for id_, field in ((made[0], "plan"), (made[2], "attempt")):

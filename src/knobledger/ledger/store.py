@@ -207,8 +207,6 @@ class Ledger:
             check_day(event.at, day)
         except LedgerBroken as e:
             raise broken(self.path(id_, day), e.message) from e
-        except RecursionError as e:
-            raise broken(self.path(id_, day), "not an event: nested too deeply") from e
         return content, event
 
     def _parents_of(self, day: Day, id_: EventId) -> tuple[EventId, ...] | None:
