@@ -16,7 +16,7 @@ from pathlib import Path
 
 from knobledger.event import encode, id_of, stamp
 from knobledger.events.changes import Planned
-from knobledger.ledger import rows as _loaded  # noqa: F401 - its half second of imports is not measured
+from knobledger.ledger import tables as _loaded  # noqa: F401 - its half second of imports is not measured
 from knobledger.ledger.index import Index
 from knobledger.ledger.store import Ledger
 from knobledger.names import HostPath, TargetName, digest_of
