@@ -83,7 +83,7 @@ TABLES = [SQLModel.metadata.tables[name] for name in ("event", "edit", "parent",
 
 def statements() -> tuple[list[str], list[str]]:
     """What makes the tables in SQLite, and what makes their indexes, which is quicker when the rows are there."""
-    dialect = sqlite.dialect()  # type: ignore[no-untyped-call]
+    dialect = sqlite.dialect()
     made = [str(CreateTable(table).compile(dialect=dialect)) for table in TABLES]
     indexes = [
         str(CreateIndex(one).compile(dialect=dialect))
