@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Self
 from zoneinfo import ZoneInfo
 
 from knobledger.author import Author
+from knobledger.collecting import no_collection
 from knobledger.drafting import Desk
 from knobledger.errors import KnobError, Refused, Unknown, Usage
 from knobledger.events.changes import Planned
 from knobledger.finding import workspace_folder
+from knobledger.folds.serving import NAMED
 from knobledger.hosts.config import Config, Target
 from knobledger.hosts.connect import connect as connect_host
 from knobledger.hosts.host import Host
@@ -117,7 +119,7 @@ class Opening:
         owed = sorted({one.service for one in serving.owed.values()})
         if owed:
             self.notes.append(
-                f"restart owed: {', '.join(owed[:3])}{', ...' if len(owed) > 3 else ''}; `knob restart`"
+                f"restart owed: {', '.join(owed[:NAMED])}{', ...' if len(owed) > NAMED else ''}; `knob restart`"
             )
         for name, outcome in sorted(serving.unhealthy.items()):
             self.notes.append(f"{name} was {outcome.outcome} when it was last restarted")
@@ -189,7 +191,9 @@ class Opening:
     @cached_property
     def desk(self) -> Desk:
         """The ledger with its state, and who writes; read once per command."""
-        return self._desk(State.of((stored.id, stored.event) for stored in self.ledger.events()))
+        with no_collection():
+            state = State.of((stored.id, stored.event) for stored in self.ledger.events())
+        return self._desk(state)
 
     def _desk(self, state: State) -> Desk:
         return Desk(
@@ -213,11 +217,12 @@ class Opening:
 
         if not excerpt.worthwhile(self.ledger):
             return self.desk
-        found = excerpt.Excerpt(self.ledger.index())
-        gather(found)
-        found.footing()
         try:
-            self._excerpt = State.of(found.events().items())
+            with no_collection():
+                found = excerpt.Excerpt(self.ledger.index())
+                gather(found)
+                found.footing()
+                self._excerpt = State.of(found.events().items())
         except excerpt.TooMuch:
             return self.desk
         return self._desk(self._excerpt)

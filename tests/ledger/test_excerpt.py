@@ -18,6 +18,7 @@ from knobledger.events.changes import Applied, Approved, Failed, Observed, Plann
 from knobledger.events.notes import Noted
 from knobledger.events.serving import Before, RestartEnded, RestartStarted, SeenRunning, ServiceRestarted
 from knobledger.events.watching import SeenKnob, SeenLive, SeenProcess, SeenValue
+from knobledger.folds.serving import NAMED
 from knobledger.ledger import excerpt as excerpts
 from knobledger.ledger.excerpt import Excerpt
 from knobledger.ledger.store import Ledger
@@ -29,7 +30,7 @@ from knobledger.report.serving import restarts_between
 from knobledger.report.standing import hypothesis_lines
 from knobledger.state import State
 
-TARGETS = [TargetName("gpu1/decode"), TargetName("gpu1/decode:env"), TargetName("gpu2/decode")]
+TARGETS = [TargetName(f"gpu{n}/decode") for n in range(1, 6)] + [TargetName("gpu1/decode:env")]
 LAST = 600
 """minutes after noon in which everything happens"""
 
@@ -154,7 +155,7 @@ class Teller:
 
     def restart(self) -> None:
         resumes = self.data.draw(st.sampled_from([None, *self.chains[-1:]]))
-        service = self.data.draw(st.sampled_from(["gpu1/decode", "gpu2/decode"]))
+        service = self.data.draw(st.sampled_from(TARGETS[:5]))
         chain = self.tell(
             RestartStarted,
             cause="asked",
@@ -165,7 +166,11 @@ class Teller:
         )
         self.chains.append(chain)
         if self.data.draw(st.booleans()):
-            after = (SeenRunning(pid=7, parent=1, started=1.0, command="x"),) if self.data.draw(st.booleans()) else ()
+            after = (
+                (SeenRunning(pid=7, parent=1, started=1.0, command="x"),)
+                if self.data.draw(st.booleans())
+                else ()
+            )
             outcome = self.data.draw(st.sampled_from(["healthy", "unhealthy"]))
             self.tell(ServiceRestarted, chain=chain, service=service, outcome=outcome, after=after)
             if self.data.draw(st.booleans()):
@@ -202,7 +207,7 @@ class Teller:
 def _footing(state: State) -> dict[str, object]:
     return {
         "pending": [(one.plan, one.target, one.deadline) for one in state.pending()],
-        "owed": sorted((target, one.service, one.seen) for target, one in state.serving.owed.items()),
+        "owed": sorted({one.service for one in state.serving.owed.values()})[: NAMED + 1],
         "unhealthy": sorted((name, one.outcome) for name, one in state.serving.unhealthy.items()),
         "in the middle": [one.id for one in state.serving.in_the_middle()],
     }

@@ -10,11 +10,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from knobledger.errors import LedgerBroken
 from knobledger.event import KINDS, decode, stamp
 from knobledger.events.entry import Event
+from knobledger.folds.serving import NAMED
 from knobledger.ledger.days import days, ids_in
 from knobledger.ledger.index import Index
 from knobledger.ledger.store import Ledger
@@ -29,7 +31,6 @@ _WRITTEN = ("applied", "settled")
 _DECISIONS = ("approved", "rejected")
 """events of a plan that say nothing of what became of it once it was applied"""
 _ASKING = tuple(kind for kind, (topic, _) in KINDS.items() if topic == "asking")
-_ENDS_OF_ARMING = ("confirmed", "disarmed", "expired")
 
 _Found = Iterable[tuple[str, str]]
 """(id, body)"""
@@ -101,12 +102,12 @@ class Excerpt:
         )
 
     def footing(self) -> None:
-        """What the footer of every command tells: what is armed; restarts owed or in the middle; what is not healthy."""
+        """What the footer of every command tells: what is armed; restarts owed or in the middle; what is not healthy.
+
+        Of services that owe a restart, the first `NAMED` and one more, by name.
+        """
         for plan, target in self._ask(
-            "SELECT a.plan, a.target FROM facet f CROSS JOIN event a ON a.id = f.event "
-            "WHERE f.facet = 'kind' AND f.value = 'arming' AND NOT EXISTS (SELECT 1 FROM event b "
-            f"WHERE b.plan = a.plan AND b.target = a.target AND b.kind IN {_marks(_ENDS_OF_ARMING)})",
-            *_ENDS_OF_ARMING,
+            "SELECT e.plan, e.target FROM facet f CROSS JOIN event e ON e.id = f.event WHERE f.facet = 'armed'"
         ):
             self._take(
                 self._ask(
@@ -115,15 +116,40 @@ class Excerpt:
                     *(plan, target),
                 )
             )
-        for target in self._values("target"):
-            self._take_newest_written(target)
-        for service in self._values("service"):
-            self._take_newest_restarted(service)
-        for id_, body in self._ask(
-            f"{_BY_FACET} WHERE f.facet = 'kind' AND f.value = 'restart_started' AND NOT EXISTS "
-            "(SELECT 1 FROM facet g WHERE g.facet IN ('ended', 'resumed') AND g.value = f.event)"
-        ):
+        for id_, body in self._ask(f"{_BY_FACET} WHERE f.facet = 'chain open'"):
             self._take_chain(id_, body)
+        for service, bad, good in self._ask(_NEWEST_HEALTH):
+            if good is None or bad >= good or self._tangled(bad, good):
+                self._take_newest("unhealthy", service)
+                self._take_newest("healthy", service)
+        self._take_owed()
+
+    def _take_owed(self) -> None:
+        certain: set[str] = set()
+        for target, written, renewed, live in sorted(self._ask(_STANDING), key=lambda row: _service(row[0])):
+            others = max(renewed or "", live or "")
+            if written and renewed and renewed > max(written, live or ""):
+                if not self._tangled(max(written, live or ""), renewed):
+                    continue
+            elif written and written > others and not self._tangled(others, written):
+                certain.add(_service(target))
+            self._take_newest("written", target)
+            self._take_newest("renewed", _service(target))
+            self._take(
+                self._ask(
+                    f"{_BY_FACET} WHERE f.facet = 'live' AND f.value = ? AND f.at >= ?", target, written or ""
+                )
+            )
+            if len(certain) > NAMED:
+                return
+
+    def _take_newest(self, facet: str, value: str) -> None:
+        self._take(
+            self._ask(
+                f"{_BY_FACET} WHERE f.facet = ? AND f.value = ? ORDER BY f.at DESC, f.event DESC LIMIT 1",
+                *(facet, value),
+            )
+        )
 
     # -- what hangs together -----------------------------------------------
 
@@ -179,50 +205,31 @@ class Excerpt:
         """All that was observed on a target: of the past, what is told twice counts once, and has an order of its own."""
         if target not in self._observed:
             self._observed.add(target)
-            self._take(
-                self._ask(
-                    f"{_BY_FACET} WHERE f.facet = 'target' AND f.value = ? AND e.kind = 'observed'", target
-                )
-            )
+            self._take(self._ask(f"{_BY_FACET} WHERE f.facet = 'observed' AND f.value = ?", target))
 
     def _take_chain(self, id_: str, body: str) -> None:
         """A chain of restarts, and the beginning of those that took it over."""
         self._take([(id_, body)])
         self._take(self._ask(f"{_BY_FACET} WHERE f.facet IN ('chain', 'resumed') AND f.value = ?", id_))
 
-    def _take_newest_written(self, target: str) -> None:
-        """A target's newest write, and what was seen live since then: whether a restart is owed hangs on these."""
-        for id_, body, kind, outcome in self._ask(
-            "SELECT e.id, e.body, e.kind, CASE e.kind WHEN 'settled' THEN json_extract(e.body, '$.outcome') END "
-            "FROM facet f CROSS JOIN event e ON e.id = f.event WHERE f.facet = 'target' AND f.value = ? "
-            "AND e.kind IN ('applied', 'settled', 'seen_live') ORDER BY f.at DESC, f.event DESC",
-            target,
-        ):
-            self._take([(id_, body)])
-            if kind == "applied" or outcome == "applied":
-                return
+    def _tangled(self, early: str, late: str) -> bool:
+        """Whether time alone does not tell which of two moments' events came first."""
+        return any(begin <= early and late <= end for begin, end in self._clocks)
 
-    def _take_newest_restarted(self, service: str) -> None:
-        """A service's newest restarts, down to the newest that brought up new processes."""
-        for id_, body, after in self._ask(
-            "SELECT e.id, e.body, json_array_length(e.body, '$.after') FROM facet f "
-            "CROSS JOIN event e ON e.id = f.event WHERE f.facet = 'service' AND f.value = ? "
-            "ORDER BY f.at DESC, f.event DESC",
-            service,
-        ):
-            self._take([(id_, body)])
-            if after:
-                return
-
-    def _between_clocks(self, moments: list[str]) -> Iterator[tuple[str, str]]:
-        """All events of the intervals in which an edge leads back in time, if at least two of these moments lie in one."""
+    @cached_property
+    def _clocks(self) -> list[tuple[str, str]]:
+        """The intervals in which an edge leads back in time, joined where they overlap."""
         joined: list[tuple[str, str]] = []
         for early, late in sorted(self._ask("SELECT at, value FROM facet WHERE facet = 'later parent'")):
             if joined and early <= joined[-1][1]:
                 joined[-1] = joined[-1][0], max(late, joined[-1][1])
             else:
                 joined.append((early, late))
-        for early, late in joined:
+        return joined
+
+    def _between_clocks(self, moments: list[str]) -> Iterator[tuple[str, str]]:
+        """All events of such an interval, if at least two of these moments lie in it."""
+        for early, late in self._clocks:
             if bisect_right(moments, late) - bisect_left(moments, early) < 2:
                 continue
             found = self._ask("SELECT id, body FROM event WHERE at >= ? AND at <= ?", early, late)
@@ -244,17 +251,6 @@ class Excerpt:
                 (kind, begin, end),
             )
 
-    def _values(self, facet: str) -> list[str]:
-        """The different values of a facet: one step in the index for each, however many events have it."""
-        found: list[str] = []
-        value = ""
-        while row := self._index.execute(
-            "SELECT value FROM facet WHERE facet = ? AND value > ? ORDER BY value LIMIT 1", (facet, value)
-        ).fetchone():
-            value = row[0]
-            found.append(value)
-        return found
-
 
 def _decoded(id_: str, body: str) -> Event:
     try:
@@ -268,3 +264,34 @@ _BY_FACET = "SELECT e.id, e.body FROM facet f CROSS JOIN event e ON e.id = f.eve
 
 def _marks(values: tuple[str, ...]) -> str:
     return f"({', '.join('?' * len(values))})"
+
+
+def _service(target: str) -> str:
+    return target.partition(":")[0]
+
+
+def _values(facet: str) -> str:
+    """The different values of a facet as a table: one step in the index for each, however many events have it."""
+    least = f"(SELECT MIN(value) FROM facet WHERE facet = '{facet}'"
+    following = f"{least} AND facet.value > v.value) FROM {{0}} v WHERE v.value IS NOT NULL"
+    return f"(value) AS (SELECT {least}) UNION ALL SELECT {following})"
+
+
+def _newest(facet: str, value: str) -> str:
+    return f"(SELECT MAX(at) FROM facet WHERE facet = '{facet}' AND facet.value = {value})"
+
+
+_NEWEST_HEALTH = (
+    f"WITH RECURSIVE s{_values('unhealthy').format('s')} "
+    f"SELECT s.value, {_newest('unhealthy', 's.value')}, {_newest('healthy', 's.value')} "
+    "FROM s WHERE s.value IS NOT NULL"
+)
+"""each service that ever was unhealthy, when it was so last, and when it was healthy last"""
+_STANDING = (
+    f"WITH RECURSIVE w{_values('written').format('w')}, l{_values('live').format('l')}, "
+    "t(value) AS (SELECT value FROM w UNION SELECT value FROM l) "
+    f"SELECT t.value, {_newest('written', 't.value')}, "
+    f"{_newest('renewed', 'substr(t.value, 1, instr(t.value || chr, chr) - 1)').replace('chr', repr(':'))}, "
+    f"{_newest('live', 't.value')} FROM t WHERE t.value IS NOT NULL"
+)
+"""each target that was written or seen live: when last, and when its service last brought up new processes"""

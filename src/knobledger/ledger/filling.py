@@ -40,6 +40,19 @@ def take_in(connection: sqlite3.Connection, ledger: Ledger, *, lenient: bool) ->
     return read
 
 
+def close(connection: sqlite3.Connection) -> None:
+    """Drop what marks an armed change or a chain of restarts as open, where its end has come."""
+    connection.execute(
+        "DELETE FROM facet WHERE facet = 'chain open' AND EXISTS "
+        "(SELECT 1 FROM facet g WHERE g.facet IN ('ended', 'resumed') AND g.value = facet.value)"
+    )
+    connection.execute(
+        "DELETE FROM facet WHERE facet = 'armed' AND EXISTS (SELECT 1 FROM event a JOIN event b "
+        "ON b.plan = a.plan AND b.target = a.target WHERE a.id = facet.event "
+        "AND b.kind IN ('confirmed', 'disarmed', 'expired'))"
+    )
+
+
 def _batches(
     connection: sqlite3.Connection,
     ledger: Ledger,

@@ -83,13 +83,15 @@ class Index:
         """
         from sqlite3 import DatabaseError
 
-        from knobledger.ledger.filling import Gone, take_in
+        from knobledger.ledger.filling import Gone, close, take_in
 
         try:
             connection = self._connection or self._opened()
             if connection is not None:
                 with connection:
-                    return take_in(connection, self.ledger, lenient=self.lenient)
+                    if read := take_in(connection, self.ledger, lenient=self.lenient):
+                        close(connection)
+                    return read
         except (DatabaseError, Gone):
             pass
         return self.rebuild()
@@ -153,7 +155,7 @@ class Index:
         return connection
 
     def _fill(self, connection: sqlite3.Connection) -> int:
-        from knobledger.ledger.filling import take_in
+        from knobledger.ledger.filling import close, take_in
         from knobledger.ledger.tables import statements
 
         tables, indexes = statements()
@@ -163,6 +165,7 @@ class Index:
             read = take_in(connection, self.ledger, lenient=self.lenient)
             for said in indexes:
                 connection.execute(said)
+            close(connection)
             connection.execute(f"PRAGMA user_version = {SCHEMA}")
         return read
 

@@ -7,12 +7,30 @@ from typing import Any
 
 from knobledger.names import EventId
 
-_ABOUT = {
-    "restart_started": (("resumed", "resumes"),),
-    "service_restarted": (("chain", "chain"), ("service", "service")),
-    "restart_ended": (("chain", "chain"), ("ended", "chain")),
-}
-"""of events about restarts: facets, and the fields that hold their values"""
+
+def _standing(kind: str, id_: str, raw: dict[str, Any]) -> list[tuple[str, str]]:
+    """Facets (name, value) that excerpts are found by; the index drops `armed` and `chain open` at their end."""
+    match kind:
+        case "applied":
+            return [("written", raw["target"])]
+        case "settled":
+            return [("written", raw["target"])] if raw["outcome"] == "applied" else []
+        case "observed":
+            return [("observed", raw["target"])]
+        case "seen_live":
+            return [("live", raw["target"])]
+        case "arming":
+            return [("armed", raw["plan"])]
+        case "restart_started":
+            return [("chain open", id_), *([("resumed", raw["resumes"])] if raw.get("resumes") else [])]
+        case "service_restarted":
+            service, health = raw["service"], "healthy" if raw["outcome"] == "healthy" else "unhealthy"
+            fresh = [("renewed", service)] if raw.get("after") else []
+            return [("chain", raw["chain"]), (health, service), *fresh]
+        case "restart_ended":
+            return [("chain", raw["chain"]), ("ended", raw["chain"])]
+        case _:
+            return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +94,7 @@ class Rows:
         self.facets.extend(("actor", who, at, id_) for who in {actor, behalf} - {""})
         self.facets.extend(("target", name, at, id_) for name in targets)
         self.facets.extend(("knob", name, at, id_) for name in knobs)
-        self.facets.extend((facet, raw[key], at, id_) for facet, key in _ABOUT.get(kind, ()) if raw.get(key))
+        self.facets.extend((facet, value, at, id_) for facet, value in _standing(kind, id_, raw))
 
     def inherit(self, owed: Owed, plan: PlanFacets) -> None:
         """Let an event be found by its plan's knobs and, if it is about the whole plan, its targets."""

@@ -57,9 +57,9 @@ class ParentRow(SQLModel, table=True):
 class FacetRow(SQLModel, table=True):
     """One thing that an event can be found by, in the order in which it is listed.
 
-        `facet` is `target`, `knob`, `kind` (an event's kind, a plan's verb and purpose) or `actor` (who
-    X primary key is the order of a query, so a screenful costs the same
-        at any size.
+        `facet` is `target`, `knob`, `kind` (an event's kind, a plan's verb and purpose) or `actor` (who did it and on
+    whose behalf); those of `rows.py` that tell how things stand; and in the index `later parent` and `awaits`
+    (`filling.py`). The primary key is the order of a query, so a screenful costs the same at any size.
     """
 
     __tablename__ = "facet"
