@@ -110,7 +110,7 @@ def test_a_clock_set_back_revives_no_plan_that_needs_a_signature(bench: Bench, p
         workspace.note("two hours later", None)
     with bench.open() as workspace:
         plan = workspace.state.plans[id_]
-        plan.planned = plan.planned.model_copy(update={"policy": policy})
+        plan.planned = plan.planned.but(policy=policy)
         if policy == "confirm":
             apply.ready(workspace.desk, plan)
         else:
@@ -138,8 +138,8 @@ def test_a_target_that_the_plan_does_not_name_is_refused(bench: Bench) -> None:
     with bench.open() as workspace:
         target = workspace.config.target(TargetName("gpu1/decode"))
         found = workspace.state.plans[plan]
-        elsewhere = found.planned.files[0].model_copy(update={"target": "gpu2/decode"})
-        found.planned = found.planned.model_copy(update={"files": (elsewhere,)})
+        elsewhere = found.planned.files[0].but(target="gpu2/decode")
+        found.planned = found.planned.but(files=(elsewhere,))
         with pytest.raises(Refused, match=f"^plan {plan[:8]} does not touch 'gpu1/decode'$"):
             apply.attempt(workspace.desk, found, target, bench.host, lambda: bench.host)
 
@@ -554,9 +554,7 @@ def test_the_last_line_and_a_line_that_is_no_more_are_masked_too(bench: Bench) -
     grep = tuple(GrepLine(line=line, text=f"export HF_TOKEN={token}") for line in (1, 2))
     with bench.open() as workspace:
         target = workspace.config.target(TargetName("gpu1/decode"))
-        receipt = apply._masked(
-            workspace.desk, event.receipt.model_copy(update={"grep": grep}), content, target
-        )
+        receipt = apply._masked(workspace.desk, event.receipt.but(grep=grep), content, target)
     assert [line.line for line in receipt.grep] == [1, 2]
     assert receipt.grep[0].text == receipt.grep[1].text
     assert receipt.grep[0].text.startswith("export HF_TOKEN=")

@@ -16,6 +16,7 @@ from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host
 from knobledger.knobs import Reading, changed_knobs
 from knobledger.ledger.finding import Finding
+from knobledger.ledger.store import Ledger, Stored
 from knobledger.moment import Resolved
 from knobledger.names import Digest, EventId, HostPath, TargetName, short, steps_back
 from knobledger.plan import PlannedFile
@@ -68,9 +69,9 @@ def entry(state: State, id_: EventId) -> Log:
     return replace(entries(state, [(id_, state.events[id_])]), full=True)
 
 
-def log(desk: Desk, query: Query) -> Log:
+def matches(ledger: Ledger, query: Query) -> list[Stored]:
     """Events by the SQL index, newest first."""
-    found = desk.ledger.index().find(
+    return ledger.index().find(
         target=query.target,
         knob=query.knob,
         kind=query.kind,
@@ -79,6 +80,10 @@ def log(desk: Desk, query: Query) -> Log:
         until=query.until,
         limit=query.limit,
     )
+
+
+def log(desk: Desk, found: Sequence[Stored]) -> Log:
+    """Events that were found, in that order."""
     return entries(desk.state, ((stored.id, stored.event) for stored in found))
 
 

@@ -204,7 +204,7 @@ def test_all_that_is_missing_is_named(ledger: Ledger) -> None:
 @pytest.mark.parametrize("apart", [0.5, 30])
 def test_heads_of_two_clones_that_nobody_joined(ledger: Ledger, apart: float) -> None:
     """Two commands at the same moment are no sign of tampering; half an hour without a word of the other is."""
-    other = encode(note("of another clone", 10).model_copy(update={"parents": ledger.heads()}))
+    other = encode(note("of another clone", 10).but(parents=ledger.heads()))
     ledger.append(note("here", 10 + apart))
     ledger.add(other)
     assert kinds(verify(ledger)) == ([] if apart == 0.5 else [("warning_inserted", id_of(other))])

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 REMEMBERED = 5
 """recorded starts that an expectation is made from, the newest"""
+NAMED = 3
+"""services that the footer of every command names, before it says that there are more"""
 
 
 class Chain(Struct):
