@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from knobledger.demo import inquest
+from knobledger.demo.commands import Commands
 from knobledger.demo.stage import KNOB, Stage
 from knobledger.hosts.config import Config
 from knobledger.hosts.connect import connect
@@ -36,6 +37,7 @@ class Play:
     stage: Stage
     host: Host
     console: Console
+    commands: Commands = field(default_factory=Commands)
     proofs: list[tuple[str, bool]] = field(default_factory=list)
 
     def tell(self, text: str) -> None:
@@ -46,14 +48,13 @@ class Play:
     def knob(self, *words: str, expect: int = 0) -> str:
         """Runs one of the product's commands as a person would; its stdout."""
         self.console.print(Text(f"$ knob {command_line(words)}", style="bold"))
-        argv = (sys.executable, "-m", "knobledger", "-C", os.fspath(self.stage.root), *words)
-        return self._run(argv, f"knob {words[0]}", expect)
+        done = self.commands.run(("-C", os.fspath(self.stage.root), *words), self._environment())
+        return self._shown(done.output, done.status, f"knob {words[0]}", expect)
 
     def facts(self, *words: str) -> dict[str, object]:
         """A command's JSON, for the proofs; not shown."""
-        argv = (sys.executable, "-m", "knobledger", "-C", os.fspath(self.stage.root), *words, "--json")
-        done = subprocess.run(argv, capture_output=True, check=False, stdin=subprocess.DEVNULL)
-        found: dict[str, object] = json.loads(done.stdout)
+        argv = ("-C", os.fspath(self.stage.root), *words, "--json")
+        found: dict[str, object] = json.loads(self.commands.run(argv, os.environ, apart=True).output)
         return found
 
     def here(self, *words: str, shown: str = "", expect: int = 0) -> str:
@@ -77,20 +78,25 @@ class Play:
             self.console.print(Text(f"PROOF FAILED: {what}", style="bold red"))
 
     def _run(self, argv: tuple[str, ...], name: str, expect: int) -> str:
-        coloured = self.console.is_terminal or self.console.record
-        environment = {**os.environ, "FORCE_COLOR": "1"} if coloured else dict(os.environ)
-        environment |= {"GIT_PAGER": "cat", "COLUMNS": str(self.console.width)}
         done = subprocess.run(
             argv,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            env=environment,
+            env=self._environment(),
             check=False,
         )
-        text = done.stdout.decode()
+        return self._shown(done.stdout, done.returncode, name, expect)
+
+    def _environment(self) -> dict[str, str]:
+        coloured = self.console.is_terminal or self.console.record
+        environment = {**os.environ, "FORCE_COLOR": "1"} if coloured else dict(os.environ)
+        return environment | {"GIT_PAGER": "cat", "COLUMNS": str(self.console.width)}
+
+    def _shown(self, output: bytes, status: int, name: str, expect: int) -> str:
+        text = output.decode()
         self._show(text)
-        self.prove(f"exit code {expect} of `{name}`", done.returncode == expect)
+        self.prove(f"exit code {expect} of `{name}`", status == expect)
         return Text.from_ansi(text).plain
 
     def _show(self, text: str) -> None:
