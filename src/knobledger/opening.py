@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from zoneinfo import ZoneInfo
 
+from knobledger.binding import Binding
 from knobledger.drafting import Desk
 from knobledger.errors import KnobError, Refused, Unknown, Usage
 from knobledger.events.changes import Planned
@@ -195,6 +196,7 @@ class Opening:
             author=author(self.root, self.env, on_behalf_of=self._on_behalf_of, zone=zone),
             syntax=complaint,
             sign=self._signed,
+            binding=Binding(self.config, self.host),
         )
 
     def _signed(self, planned: Planned) -> Planned:

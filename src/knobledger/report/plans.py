@@ -67,7 +67,9 @@ class PlanReport:
     approvals: tuple[Approved, ...]
     """all of them, oldest first; whether they are enough is seen when it is applied"""
     stale: bool | None
-    """the live bytes are no longer the plan's base; None: not looked, or spent"""
+    """the live bytes are no longer the plan's base, or `stale_because`; None: not looked, or spent"""
+    stale_because: str = ""
+    """what else of that which it is bound to is no longer so: the way to a host, a unit; empty: nothing"""
     fate: Fate | None = None
     """of the change, if it was applied"""
     fate_by: EventId | None = None
@@ -121,6 +123,7 @@ class PlanReport:
             "approvals": [given(event) for event in self.approvals],
             "policy": planned.policy,
             "stale": self.stale,
+            "stale_because": self.stale_because,
             "restart": planned.restart,
             "confirm_within_s": planned.confirm_within_s,
             "roll_back_on_failure": planned.roll_back_on_failure,
@@ -199,6 +202,7 @@ def plan_report(
     now: datetime,
     *,
     stale: bool | None = None,
+    stale_because: str = "",
     failures: Mapping[TargetName, KnobError] | None = None,
     differences: Mapping[TargetName, tuple[str, ...]] | None = None,
     remarks: tuple[str, ...] = (),
@@ -219,6 +223,7 @@ def plan_report(
         approval=plan.approvals[-1][1].source if plan.approvals else "",
         approvals=tuple(event for _, event in plan.approvals),
         stale=stale,
+        stale_because=stale_because,
         fate=fate,
         fate_by=by,
         remarks=remarks,

@@ -9,6 +9,8 @@ from knobledger.report.paper import Paper
 from knobledger.report.plans import Decided, NothingToDo, PlanReport, TargetOutcome
 from knobledger.report.terminal import diff_text, edit_text, line, render
 
+_OTHER_BYTES = "the live bytes are no longer the ones that it was made for"
+
 
 @render.register
 def _(report: PlanReport, page: Paper) -> None:
@@ -135,7 +137,7 @@ def _reasons(report: PlanReport, page: Paper) -> None:
     elif report.stale:
         line(
             page,
-            "stale: the live bytes are no longer the ones that it was made for; make a new plan",
+            f"stale: {report.stale_because or _OTHER_BYTES}; make a new plan",
             "red",
         )
     elif report.status in ("open", "approved"):

@@ -42,7 +42,7 @@ class Looking(Opening):
         return looking.entry(self.state, id_)
 
     def _shown(self, plan: Plan) -> PlanReport:
-        stale = None
+        stale, why = None, ""
         if plan.status(self.now) in ("open", "approved"):
             try:
                 stale = any(
@@ -50,9 +50,11 @@ class Looking(Opening):
                     for file in plan.planned.files
                     for target in [self.config.target(file.target)]
                 )
+                if not stale and self.desk.binding:
+                    why, _ = self.desk.binding.objection(plan.id, plan.planned)
             except KnobError as error:
                 self.notes.append(f"whether the plan is stale could not be looked up: {error.message}")
-        return plan_report(self.state, plan, self.now, stale=stale)
+        return plan_report(self.state, plan, self.now, stale=bool(why) or stale, stale_because=why)
 
     def status(self, targets: Sequence[str], *, recorded: bool = False) -> Status:
         """The knobs of targets (default: all) with who set them; live unless `recorded`."""
