@@ -16,6 +16,7 @@ from knobledger.receipt import Receipt
 from knobledger.state import Attempt, Plan, PlanStatus, State
 
 if TYPE_CHECKING:
+    from knobledger.report.grounds import Grounds
     from knobledger.report.pending import PendingLine
     from knobledger.report.serving import RestartPreview, RestartReport
     from knobledger.report.watching import LiveReport
@@ -81,6 +82,8 @@ class PlanReport:
     restarted: RestartReport | None = None
     """the newest restart that belongs to the change"""
 
+    grounds: Grounds | None = None
+    """what speaks for and against it; None: nobody asked why, or it was not looked up"""
     live: LiveReport | None = None
     """the changed knobs in the processes that were started for it; None: nobody looked"""
 
@@ -128,6 +131,8 @@ class PlanReport:
             "confirm_within_s": planned.confirm_within_s,
             "roll_back_on_failure": planned.roll_back_on_failure,
             "restart_preview": self.restart_preview.to_json() if self.restart_preview else None,
+            "grounds": self.grounds.to_json() if self.grounds else None,
+            "despite": planned.despite,
             "batches": list(planned.batches),
             "max_failures": planned.max_failures,
             "warnings": [*planned.warnings, *self.remarks],

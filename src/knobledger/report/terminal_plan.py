@@ -116,7 +116,13 @@ def _reasons(report: PlanReport, page: Paper) -> None:
     )
     for slug in planned.hypotheses:
         line(page, f"under the hypothesis {slug}", "dim")
-    if planned.restart != "none" and not report.is_change:
+    if planned.despite:
+        line(page, f"despite the evidence against it: {planned.despite}", "yellow")
+    if report.grounds:
+        from knobledger.report import terminal_grounds
+
+        terminal_grounds.write(report.grounds, page)
+    if planned.restart != "none" and not report.is_change and report.restart_preview is None:
         line(page, f"restarts: {planned.restart}")
     if planned.policy != "confirm" or any(event.signature for event in report.approvals):
         _signatures(report, page)
