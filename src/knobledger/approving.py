@@ -65,6 +65,9 @@ def plan_text(plan: EventId, planned: Planned, policy: Policy) -> bytes:
             f"base {file.base}",
             f"result {file.result}",
         ]
+        # What plans of older versions lack is no part of their text, so that their signatures hold.
+        lines += [f"way {json.dumps(file.way)}"] if file.way else []
+    lines += [f"service {json.dumps(one.service)} {one.digest}" for one in planned.services]
     return "\n".join((*lines, "")).encode()
 
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from msgspec import Struct, field
 
 from knobledger.author import Author
+from knobledger.binding import Binding
 from knobledger.diff import unified
 from knobledger.errors import KnobError, Refused, together
 from knobledger.event import moment_of, stamp
@@ -49,6 +50,8 @@ class Desk(Struct):
     syntax: SyntaxCheck | None = None
     sign: Callable[[Planned], Planned] | None = None
     """puts the planner's signature on a plan that needs two persons"""
+    binding: Binding | None = None
+    """what a plan is bound to beside bytes"""
     _readings: dict[tuple[Digest, Dialect], Reading] = field(default_factory=dict)
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
@@ -296,6 +299,9 @@ def write_plan(
         warnings=tuple(dict.fromkeys(desk.masker.text(text) for text in _warnings(wanted, left_out or {}))),
         batches=options.batches,
         max_failures=options.max_failures,
+        services=desk.binding.services([sketch.seen.target.name for sketch in wanted], options.restart)
+        if desk.binding
+        else (),
     )
     if planned.policy == "two-person" and desk.sign:
         planned = desk.sign(planned)
@@ -333,6 +339,7 @@ def _planned_file(desk: Desk, sketch: Sketch, shown: dict[tuple[object, ...], _S
         backup_digest=sketch.backup_digest,
         later_edits=sketch.later,
         drifted_from=seen.drifted_from,
+        way=desk.binding.way(seen.target.host) if desk.binding else "",
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 from zoneinfo import ZoneInfo
 
 from knobledger.author import Author
+from knobledger.binding import Binding
 from knobledger.collecting import no_collection
 from knobledger.drafting import Desk
 from knobledger.errors import KnobError, Refused, Unknown, Usage
@@ -213,6 +214,7 @@ class Opening:
             author=self.author,
             syntax=complaint,
             sign=self._signed,
+            binding=Binding(self.config, self.host),
         )
 
     def excerpt(self, gather: Callable[[Excerpt], None]) -> Desk:

@@ -56,9 +56,22 @@ class AgentDesk:
 
 
 def _error(error: KnobError, delegate: Delegate) -> dict[str, Any]:
-    mask = delegate.masker.text
-    body = {"message": mask(error.message), "hint": mask(error.hint)}
+    body = _masked({**error.values, "message": error.message, "hint": error.hint}, delegate.masker.text)
     return {"error": {"kind": error.kind, "exit_code": error.exit_code, **marked(body)}}
+
+
+def _masked(value: Any, mask: Callable[[str], str]) -> Any:
+    match value:
+        case str():
+            return mask(value)
+        case Mapping():
+            return {str(name): _masked(item, mask) for name, item in value.items()}
+        case list() | tuple():
+            return [_masked(item, mask) for item in value]
+        case None | bool() | int() | float():
+            return value
+        case _:
+            return mask(str(value))
 
 
 def _plain(text: str) -> str:

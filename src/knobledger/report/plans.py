@@ -17,6 +17,7 @@ from knobledger.receipt import Receipt
 from knobledger.state import Attempt, Plan, PlanStatus, State
 
 if TYPE_CHECKING:
+    from knobledger.report.grounds import Grounds
     from knobledger.report.pending import PendingLine
     from knobledger.report.serving import RestartPreview, RestartReport
     from knobledger.report.watching import LiveReport
@@ -64,7 +65,9 @@ class PlanReport(Struct, frozen=True):
     approvals: tuple[Approved, ...]
     """all of them, oldest first; whether they are enough is seen when it is applied"""
     stale: bool | None
-    """the live bytes are no longer the plan's base; None: not looked, or spent"""
+    """the live bytes are no longer the plan's base, or `stale_because`; None: not looked, or spent"""
+    stale_because: str = ""
+    """what else of that which it is bound to is no longer so: the way to a host, a unit; empty: nothing"""
     fate: Fate | None = None
     """of the change, if it was applied"""
     fate_by: EventId | None = None
@@ -76,6 +79,8 @@ class PlanReport(Struct, frozen=True):
     restarted: RestartReport | None = None
     """the newest restart that belongs to the change"""
 
+    grounds: Grounds | None = None
+    """what speaks for and against it; None: nobody asked why, or it was not looked up"""
     live: LiveReport | None = None
     """the changed knobs in the processes that were started for it; None: nobody looked"""
 
@@ -118,10 +123,13 @@ class PlanReport(Struct, frozen=True):
             "approvals": [given(event) for event in self.approvals],
             "policy": planned.policy,
             "stale": self.stale,
+            "stale_because": self.stale_because,
             "restart": planned.restart,
             "confirm_within_s": planned.confirm_within_s,
             "roll_back_on_failure": planned.roll_back_on_failure,
             "restart_preview": self.restart_preview.to_json() if self.restart_preview else None,
+            "grounds": self.grounds.to_json() if self.grounds else None,
+            "despite": planned.despite,
             "batches": list(planned.batches),
             "max_failures": planned.max_failures,
             "warnings": [*planned.warnings, *self.remarks],
@@ -184,6 +192,7 @@ def plan_report(
     now: datetime,
     *,
     stale: bool | None = None,
+    stale_because: str = "",
     failures: Mapping[TargetName, KnobError] | None = None,
     differences: Mapping[TargetName, tuple[str, ...]] | None = None,
     remarks: tuple[str, ...] = (),
@@ -204,6 +213,7 @@ def plan_report(
         approval=plan.approvals[-1][1].source if plan.approvals else "",
         approvals=tuple(event for _, event in plan.approvals),
         stale=stale,
+        stale_because=stale_because,
         fate=fate,
         fate_by=by,
         remarks=remarks,

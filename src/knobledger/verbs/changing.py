@@ -211,6 +211,8 @@ class Changing(Confirming, Asking):
         """
         found = self.find_plan(plan)
         ready(self.desk, found)
+        assert self.desk.binding
+        self.desk.binding.check(found.id, found.planned)
         self.check_restart(found)
         if self._needs_signature(found):
             from knobledger import approving

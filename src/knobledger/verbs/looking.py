@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from knobledger.errors import KnobError
-from knobledger.opening import Opening
 from knobledger.report.plans import PlanReport, plan_report
 from knobledger.state import Plan
+from knobledger.verbs.serving import Serving
 
 if TYPE_CHECKING:
     from knobledger.looking import Query
     from knobledger.moment import Resolved
     from knobledger.report.blame import Blame
     from knobledger.report.changes import Log, Since
+    from knobledger.report.serving import RestartPreview
     from knobledger.report.status import Status
     from knobledger.report.upkeep import Backups, Difference, Plans
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
 
-class Looking(Opening):
+class Looking(Serving):
     """What is there, and how it came about."""
 
     def plans(self, *, spent: bool = False, live: bool = False) -> Plans:
@@ -42,7 +44,7 @@ class Looking(Opening):
         return looking.entry(self.state, id_)
 
     def _shown(self, plan: Plan) -> PlanReport:
-        stale = None
+        stale, why = None, ""
         if plan.status(self.now) in ("open", "approved"):
             try:
                 stale = any(
@@ -50,9 +52,34 @@ class Looking(Opening):
                     for file in plan.planned.files
                     for target in [self.config.target(file.target)]
                 )
+                if not stale and self.desk.binding:
+                    why, _ = self.desk.binding.objection(plan.id, plan.planned)
             except KnobError as error:
                 self.notes.append(f"whether the plan is stale could not be looked up: {error.message}")
-        return plan_report(self.state, plan, self.now, stale=stale)
+        report = plan_report(
+            self.state,
+            plan,
+            self.now,
+            stale=bool(why) or stale,
+            stale_because=why,
+            restart_preview=None if plan.is_change else self._to_restart(plan),
+        )
+        if plan.planned.hypotheses or self.state.anything_asked:
+            from knobledger.report.grounds import grounds
+
+            report = replace(report, grounds=grounds(self.state, plan))
+        return report
+
+    def _to_restart(self, plan: Plan) -> RestartPreview | None:
+        """What its restart would take, by the recorded times."""
+        scope = plan.planned.restart
+        if scope == "none":
+            return None
+        try:
+            return self._preview(self._in_scope([file.target for file in plan.planned.files], scope), scope)
+        except KnobError as error:
+            self.notes.append(f"what it would restart could not be looked up: {error.message}")
+            return None
 
     def status(self, targets: Sequence[str], *, recorded: bool = False) -> Status:
         """The knobs of targets (default: all) with who set them; live unless `recorded`."""
