@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import PurePosixPath
+
+from msgspec.structs import replace
 
 from knobledger.drafting import Desk, masked_diff, masked_edits, on_our_clock
 from knobledger.drifting import compared, failed, times_of

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from knobledger.drafting import Desk
 from knobledger.errors import KnobError, NotApproved, Refused
@@ -30,8 +31,7 @@ SIGNERS_SPACE = "knobledger-signers"
 _ORDER: tuple[Policy, ...] = ("confirm", "signed", "two-person")
 
 
-@dataclass(frozen=True, slots=True)
-class Go:
+class Go(Struct, frozen=True):
     """What stands behind an approval, now checked."""
 
     source: str

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from knobledger.drafting import Desk, masked_diff, masked_edits
 from knobledger.errors import KnobError, Refused, Unknown
@@ -45,8 +47,7 @@ HOSTS_AT_ONCE = 32
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """What `log` is asked for; None is no restriction."""
 
     target: TargetName | None = None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from knobledger.names import EventId
 
@@ -33,16 +34,14 @@ def _standing(kind: str, id_: str, raw: dict[str, Any]) -> list[tuple[str, str]]
             return []
 
 
-@dataclass(frozen=True, slots=True)
-class PlanFacets:
+class PlanFacets(Struct, frozen=True):
     """What the events of a plan can be found by because the plan can."""
 
     targets: tuple[str, ...]
     knobs: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Owed:
+class Owed(Struct, frozen=True):
     """An event that can be found by the facets of its plan too, once that is known."""
 
     plan: str
@@ -52,8 +51,7 @@ class Owed:
     """it names no target of its own, so it is about all of the plan's"""
 
 
-@dataclass(slots=True)
-class Rows:
+class Rows(Struct):
     """The rows of some events, as tuples in the order of the tables' columns."""
 
     events: list[tuple[str | None, ...]] = field(default_factory=list)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from knobledger.comparison import Comparison
 from knobledger.inquiry import Kept, Restorable, value
@@ -13,8 +14,7 @@ from knobledger.report.benches import gain_json
 from knobledger.report.changes import ChangeLine
 
 
-@dataclass(frozen=True, slots=True)
-class Owed:
+class Owed(Struct, frozen=True):
     """One change that only a refuted hypothesis spoke for."""
 
     line: ChangeLine
@@ -68,8 +68,7 @@ class Owed:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Clawback:
+class Clawback(Struct, frozen=True):
     """Two lists: what could come back, and what stays."""
 
     items: tuple[Owed, ...]
