@@ -257,3 +257,14 @@ def test_a_shell_in_a_unit_is_read_and_not_edited() -> None:
 def test_what_stands_behind_an_exec_is_no_launch() -> None:
     reading = Reading.of(b"exec srv --x 1\nsrv --x 2\n", Dialect.BASH)
     assert [launch.line for launch in reading.launches] == [1]
+
+
+@pytest.mark.parametrize("giver", ["read -r KB <<< word", "printf -v KB %s word"])
+@pytest.mark.parametrize("export", ["export KB", "declare -x KB", "set -a"])
+def test_a_knob_that_something_else_gives_a_value_too_is_not_gone(giver: str, export: str) -> None:
+    lines = (export, giver) if export == "set -a" else (giver, export)
+    text = "\n".join((*lines, "KB='v' srv --id 1", "")).encode()
+    with pytest.raises(KnobRefused) as caught:
+        edit(Reading.of(text, Dialect.BASH), [Request("KB", None)])
+    assert "would not be gone" in caught.value.message
+    assert "gives it a value on line" in caught.value.message

@@ -168,7 +168,11 @@ def _removed(reading: Reading, request: Request, site: Site, *, pointed: bool) -
         )
     if not pointed:
         for names_seen in after.seen:
-            left = [choice for choice in names_seen.get(request.name, ()) if choice is not None]
+            choices = names_seen.get(request.name, ())
+            left = [choice for choice in choices if choice is not None]
+            if choices and not left:
+                giver = after.hidden.get(request.name) or "something gives it another value"
+                raise refusal(reading, request, f"{request.name!r} would not be gone: {giver}")
             if left:
                 where = after.line_of(left[0].span[0]) if left[0].file is None else left[0].file
                 raise refusal(

@@ -80,7 +80,7 @@ def _decider(reading: Reading, request: Request, force: bool) -> Site:
         what = "in a function" if site.scope is Scope.FUNCTION else "under a condition"
         setter = reading.hidden.get(name, "")
         if None in choices and not site.path:
-            what = setter or "only on some ways to the launch"
+            what = f"elsewhere too: {setter}" if setter else "only on some ways to the launch"
         raise refusal(reading, request, f"{name!r} is decided {what}")
     if site.dynamic:
         raise refusal(reading, request, f"{name!r} is dynamic: {site.why_dynamic}")

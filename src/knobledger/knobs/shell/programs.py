@@ -67,8 +67,8 @@ class Programs(Expander):
             choices = variable.choices
             if variable.exported == "maybe" and None not in choices:
                 choices = (*choices, None)
-            if any(choice is not None for choice in choices):
-                seen[name] = choices
+            if variable.disturbed or any(choice is not None for choice in choices):
+                seen[name] = choices  # None alone: it has a value, which is written nowhere
             if variable.unset:
                 hidden[name] = variable.unset
         seen.update({name: (site,) for name, site in overlay.items()})
