@@ -271,7 +271,7 @@ def test_a_confirmation_that_is_about_to_expire(tmp_path: Path, receiver: Receiv
     assert receiver.got == []
     for _ in range(2):
         with bench.open() as workspace:
-            workspace.desk.author = Author("anna", now=lambda: datetime.now(UTC) + timedelta(seconds=500))
+            workspace.author = Author("anna", now=lambda: datetime.now(UTC) + timedelta(seconds=500))
             workspace.plans()
     [told] = receiver.got
     assert told["notice"] == "expiring"
