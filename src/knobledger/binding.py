@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from knobledger.errors import Drifted
 from knobledger.events.changes import Planned
@@ -22,8 +23,7 @@ HOSTS_AT_ONCE = 32
 _CAT_TIMEOUT_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Struct, frozen=True):
     """Of one workspace, as hosts.toml and its hosts are now."""
 
     config: Config

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct, field
 
 from knobledger.author import Author
 from knobledger.binding import Binding
@@ -38,8 +39,7 @@ from knobledger.plan import Ask, Edit, LaterEdit, PlannedFile, Policy, Purpose, 
 from knobledger.state import State
 
 
-@dataclass(slots=True)
-class Desk:
+class Desk(Struct):
     """What making and applying plans needs at hand; one per command. Threads may write at the same time."""
 
     ledger: Ledger
@@ -72,8 +72,7 @@ class Desk:
         return self._readings[key]
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """How a change is to be made, and why; the same for every verb."""
 
     add: bool = False
@@ -96,8 +95,7 @@ class Options:
     skip_unreachable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A target as the host holds it now."""
 
     target: Target
@@ -106,8 +104,7 @@ class Seen:
     drifted_from: Digest | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """A plan that was written down, or None where every target already is as wished."""
 
     plan: EventId | None
@@ -116,8 +113,7 @@ class Draft:
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class Sketch:
+class Sketch(Struct):
     """One target's part of a plan in the making; undoing fills in the fields about later edits and the backup."""
 
     seen: Seen
@@ -128,7 +124,7 @@ class Sketch:
     clean: bool = False
     backup: HostPath | None = None
     backup_digest: Digest | None = None
-    names: tuple[str, ...] = field(default=())
+    names: tuple[str, ...] = ()
 
 
 def look(desk: Desk, target: Target, host: Host) -> Seen:

@@ -12,8 +12,9 @@ import runpy
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 _LOADED = (
     "knobledger.cli.main",
@@ -34,8 +35,7 @@ _LOADED = (
 """what is imported before a command is forked, by name since it lies above the demo; one left out costs time alone"""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """One command that has ended."""
 
     status: int

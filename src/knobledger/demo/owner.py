@@ -11,10 +11,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+from msgspec import Struct, field
 
 from knobledger.errors import Refused
 
@@ -29,8 +30,7 @@ def check_tools() -> None:
         raise Refused(f"the demo needs {', '.join(missing)}", hint="install openssh-client")
 
 
-@dataclass(slots=True)
-class Owner:
+class Owner(Struct):
     """A context manager: the private key is in a running ssh-agent and in no file, and back in its file after."""
 
     key: Path
@@ -81,8 +81,7 @@ class Owner:
         return " ".join(self.key.with_name(self.key.name + ".pub").read_text("ascii").split()[:2])
 
 
-@dataclass(slots=True)
-class Agent:
+class Agent(Struct):
     """A context manager: the agent's session (`agent.py`), begun before it is needed since its client loads for a while."""
 
     root: Path

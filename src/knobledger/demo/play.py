@@ -13,9 +13,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import Struct, field
 from rich.console import Console
 from rich.text import Text
 
@@ -32,8 +32,7 @@ WATCHDOG = "SGLANG_DISAGGREGATION_INFLIGHT_TIMEOUT"
 _HARNESS = Path(__file__).parent / "harness.py"
 
 
-@dataclass(slots=True)
-class Play:
+class Play(Struct):
     """One performance: it runs commands, shows them, and keeps count of the proofs."""
 
     stage: Stage

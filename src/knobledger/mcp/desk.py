@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
+from msgspec import Struct
 
 from knobledger.delegate import Delegate
 from knobledger.errors import KnobError
@@ -19,8 +19,7 @@ from knobledger.mcp.marking import marked
 _ODD = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class AgentDesk:
+class AgentDesk(Struct, frozen=True):
     """What one server knows: the workspace, the environment that it was started in, the principal."""
 
     root: Path

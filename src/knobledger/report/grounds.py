@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from knobledger.comparison import Comparison
 from knobledger.folds.asking import Hypothesis
@@ -14,8 +15,7 @@ from knobledger.report.benches import gain_json
 from knobledger.state import Plan, State
 
 
-@dataclass(frozen=True, slots=True)
-class Grounds:
+class Grounds(Struct, frozen=True):
     """What somebody who is to approve a plan wants to have read."""
 
     hypotheses: tuple[Hypothesis, ...]

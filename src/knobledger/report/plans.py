@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 from knobledger.errors import KnobError, worst
 from knobledger.events.changes import Applied, Approved, Failed, Planned, RolledBack, Settled
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from knobledger.report.watching import LiveReport
 
 
-@dataclass(frozen=True, slots=True)
-class TargetOutcome:
+class TargetOutcome(Struct, frozen=True):
     """What came of a plan on one target; `outcome` is `planned` until it was tried."""
 
     file: PlannedFile
@@ -38,14 +38,12 @@ class TargetOutcome:
 
     def to_json(self) -> dict[str, Any]:
         """Its part of the list `targets`."""
-        out = self.file.model_dump(mode="json", include=set(_FILE_FIELDS))
+        out = self.file.plain(*_FILE_FIELDS)
         out |= {"outcome": self.outcome, "exit": self.exit, "message": self.message}
         if self.receipt:
-            out["receipt"] = self.receipt.model_dump(mode="json")
+            out["receipt"] = self.receipt.plain()
         if self.settled:
-            out["settled"] = self.settled.model_dump(
-                mode="json", include={"outcome", "digest", "manifest", "backup"}
-            )
+            out["settled"] = self.settled.plain("outcome", "digest", "manifest", "backup")
         if self.differences is not None:
             out["differences"] = list(self.differences)
         return out
@@ -54,8 +52,7 @@ class TargetOutcome:
 _FILE_FIELDS = ("target", "path", "edits", "base", "result", "diff", "clean", "later_edits")
 
 
-@dataclass(frozen=True, slots=True)
-class PlanReport:
+class PlanReport(Struct, frozen=True):
     """A plan with its status and, per target, its outcome."""
 
     id: EventId
@@ -107,7 +104,7 @@ class PlanReport:
         planned = self.planned
         out: dict[str, Any] = {"plan": self.id}
         if len(self.targets) == 1:
-            out |= planned.files[0].model_dump(mode="json", include=set(_FILE_FIELDS))
+            out |= planned.files[0].plain(*_FILE_FIELDS)
         out |= {
             "verb": planned.verb,
             "kind": planned.purpose,
@@ -142,7 +139,7 @@ class PlanReport:
             only = self.targets[0] if len(self.targets) == 1 else None
             out |= {
                 "change": self.id,
-                "receipt": only.receipt.model_dump(mode="json") if only and only.receipt else None,
+                "receipt": only.receipt.plain() if only and only.receipt else None,
                 "restart": self.restarted.to_json()
                 if self.restarted
                 else {"scope": planned.restart, "done": False, "services": []},
@@ -158,22 +155,11 @@ class PlanReport:
 
 def given(event: Approved) -> dict[str, Any]:
     """One go-ahead: by whom, and what stood behind it."""
-    fields = {
-        "actor",
-        "on_behalf_of",
-        "at",
-        "source",
-        "policy",
-        "principal",
-        "fingerprint",
-        "break_glass",
-        "review",
-    }
-    return event.model_dump(mode="json", include=fields)
+    said = ("on_behalf_of", "source", "policy", "principal", "fingerprint", "break_glass", "review")
+    return event.plain("actor", "at", *said)
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(Struct, frozen=True):
     """A go-ahead or a rejection as it was recorded."""
 
     report: PlanReport
@@ -186,8 +172,7 @@ class Decided:
         return self.report.to_json()
 
 
-@dataclass(frozen=True, slots=True)
-class NothingToDo:
+class NothingToDo(Struct, frozen=True):
     """Every target is as wished already: no entry, no backup."""
 
     targets: tuple[TargetName, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from knobledger.errors import KnobError
 from knobledger.report.plans import PlanReport, plan_report
@@ -106,20 +107,24 @@ class Looking(Serving):
 
             wanted = (only,) if only else (self.config.targets(["*"]) if self.config.hosts else ())
             drift = drifting.drift(self.desk, wanted, self.host)
-        return looking.since(self.desk, start, until, only.name if only else None, drift)
+        end = until.instant if until else self.now
+        desk = self.excerpt(lambda taken: taken.since(start.instant, end))
+        return looking.since(desk, start, until, only.name if only else None, drift)
 
     def log(self, query: Query) -> Log:
         """Events that match, newest first, by the SQL index."""
         from knobledger import looking
 
-        return looking.log(self.desk, query)
+        found = looking.matches(self.ledger, query)
+        desk = self.excerpt(lambda taken: taken.plans_of(stored.event for stored in found))
+        return looking.log(desk, found)
 
     def blame(self, target: str, names: Sequence[str] = ()) -> Blame:
         """Each line of a target with the entry that brought it; with `names`, the history of these knobs."""
         from knobledger import blaming
 
         where, host = self.only(target)
-        return blaming.blame(self.desk, where, host, names)
+        return blaming.blame(self.excerpt(lambda taken: taken.target(where.name)), where, host, names)
 
     def diff(self, target: str, a: str | None, b: str | None) -> Difference:
         """The difference of two states of a target (a change, a backup, `live`), or of two targets."""
