@@ -20,7 +20,15 @@ from knobledger.names import EventId, digest_of, short
 from knobledger.plan import PlannedService, RestartScope
 
 HOSTS_AT_ONCE = 32
-_CAT_TIMEOUT_S = 60.0
+_GREP_TIMEOUT_S = 60.0
+_KINDS = ("service", "socket", "timer", "target", "path", "mount", "scope", "slice")
+_FOLDERS = (
+    *("/etc/systemd/system.control", "/run/systemd/system.control", "/run/systemd/transient"),
+    *("/run/systemd/generator.early", "/etc/systemd/system", "/etc/systemd/system.attached"),
+    *("/run/systemd/system", "/run/systemd/system.attached", "/run/systemd/generator"),
+    *("/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"),
+    "/run/systemd/generator.late",
+)
 
 
 class Binding(Struct, frozen=True):
@@ -113,6 +121,19 @@ def _orders(service: Service, unit: str) -> bytes:
 
 
 def _unit_text(host: Host, unit: str) -> str:
-    """The unit's file and its drop-ins, as they are on the disk; empty for a unit that is not there."""
-    done = host.run(("systemctl", "cat", "--no-pager", "--", unit), timeout_s=_CAT_TIMEOUT_S)
-    return done.stdout.decode("utf-8", "surrogateescape")
+    """The lines of the unit's files and drop-ins, each behind its path; empty for a unit that is not there.
+
+    From the disk and not from systemd (`systemctl cat`), which knows nothing of a drop-in that was put there since it
+    read its files, and reads them anew before a restart. Folders: systemd.unit(5).
+    """
+    name = unit if unit.rpartition(".")[2] in _KINDS else f"{unit}.service"
+    stem, _, kind = name.rpartition(".")
+    parts = stem.partition("@")[0].split("-")
+    shared = ["-".join(parts[:count]) + "-" for count in range(1, len(parts))]
+    names = [stem, *([f"{stem.partition('@')[0]}@"] if "@" in stem else []), *shared]
+    places = [f"{one}.{kind}{end}" for one in names for end in ("", ".d")] + [f"{kind}.d"]
+    paths = [f"{folder}/{place}" for folder in _FOLDERS for place in places]
+    done = host.run(("grep", "-HRs", "", "--", *paths), timeout_s=_GREP_TIMEOUT_S)
+    lines = done.stdout.decode("utf-8", "surrogateescape").split("\n")
+    # A folder is read in any order, a file from its top.
+    return "\n".join(sorted(lines, key=lambda line: line.partition(":")[0]))

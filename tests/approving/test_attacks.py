@@ -182,10 +182,11 @@ def test_a_terminal_is_no_person(desk: Desk, typed: str) -> None:
 def test_expect_is_no_person(desk: Desk) -> None:
     plan = desk.plan()
     for words in ("set gpu1/decode KNOB=512", f"approve {plan.id}", f"apply {plan.id}"):
+        # On lines of their own: else expect takes all of it for one pattern.
         talk = (
-            f"set timeout 30; spawn {sys.executable} -m knobledger {words}; "
-            'expect { -ex {Go ahead?} { send "y\\r"; exp_continue } timeout { exit 9 } eof }; '
-            "exit [lindex [wait] 3]"
+            f"set timeout 60\nspawn {sys.executable} -m knobledger {words}\n"
+            'expect {\n -ex {Go ahead?} { send "y\\r"; exp_continue }\n timeout { exit 9 }\n eof\n}\n'
+            "exit [lindex [wait] 3]\n"
         )
         done = subprocess.run(
             ("expect", "-c", talk), cwd=desk.root, capture_output=True, text=True, check=False, timeout=90

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from test_attacks import RESTARTABLE, Desk
+
+from knobledger.cli.main import run
 
 pytestmark = pytest.mark.tool("ssh-keygen", "git")
 
@@ -18,28 +22,36 @@ TABLE = """\
 """
 
 
-def said(desk: Desk, *words: str) -> Any:
-    done = desk.knob(*words, "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout)
+def said(desk: Desk, *words: str) -> str:
+    out, talk = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(talk):
+        status = run(["-C", str(desk.root), *words])
+    assert status == 0, out.getvalue() + talk.getvalue()
+    return out.getvalue()
 
 
-def test_everything_is_shown(tmp_path: Path) -> None:
+def found(desk: Desk, *words: str) -> Any:
+    return json.loads(said(desk, *words, "--json"))
+
+
+def test_everything_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"KNOBLEDGER_ACTOR": "anna", "TZ": "UTC", "COLUMNS": "200"}.items():
+        monkeypatch.setenv(name, value)
     desk = Desk(tmp_path, "confirm")
     hosts = desk.root / "hosts.toml"
     hosts.write_text(hosts.read_text() + RESTARTABLE)
     (tmp_path / "ab.md").write_text(TABLE)
-    change = said(desk, "set", "gpu1/decode", "KNOB=512", "--go-ahead")["change"]
-    said(desk, "bench", "table", str(tmp_path / "ab.md"), "--change", change)
+    change = found(desk, "set", "gpu1/decode", "KNOB=512", "--go-ahead")["change"]
+    found(desk, "bench", "table", str(tmp_path / "ab.md"), "--change", change)
     desk.script.write_bytes(desk.script.read_bytes() + b"export LATER=1\n")
-    said(desk, "hypothesis", "open", "it-hangs", "the knob hangs it", "--about", change)
-    said(desk, "evidence", "it-hangs", "--supports", "it worked at noon", "--weight", "timing")
-    said(desk, "evidence", "it-hangs", "--contradicts", "the engines are idle")
-    plan = said(
+    found(desk, "hypothesis", "open", "it-hangs", "the knob hangs it", "--about", change)
+    found(desk, "evidence", "it-hangs", "--supports", "it worked at noon", "--weight", "timing")
+    found(desk, "evidence", "it-hangs", "--contradicts", "the engines are idle")
+    plan = found(
         desk, "revert", change, "--plan", "--why", "to see", "--for", "it-hangs", "--despite", "it is urgent",
         "--restart", "service",
     )["plan"]  # fmt: skip
-    shown = said(desk, "show", plan)
+    shown = found(desk, "show", plan)
     assert "-export KNOB=512" in shown["diff"]
     assert [(edit["name"], edit["before"], edit["after"]) for edit in shown["edits"]] == [
         ("KNOB", "512", "256")
@@ -57,7 +69,7 @@ def test_everything_is_shown(tmp_path: Path) -> None:
     assert [one["service"] for one in shown["restart_preview"]["services"]] == ["gpu1/decode"]
     assert shown["restart_preview"]["expected_outage_s"] is None
     assert [one["text"] for one in shown["later_edits"]] == ["export LATER=1"]
-    text = desk.knob("show", plan).stdout
+    text = said(desk, "show", plan)
     for line in (
         "KNOB   512 → 256",
         "keeps the later edit  +export LATER=1",
@@ -71,4 +83,4 @@ def test_everything_is_shown(tmp_path: Path) -> None:
         "because: to see",
     ):
         assert line in text, line
-    assert "expected outage" not in desk.knob("show", change).stdout
+    assert "expected outage" not in said(desk, "show", change)

@@ -150,7 +150,7 @@ def test_a_unit_changed_after_the_plan_makes_it_void(pd: Pd) -> None:
     pd.lab.at(drop_in).unlink()
     done = pd.knob("apply", plan).json
     assert done["restart"]["done"]
-    assert pd.page("decode")["NCCL_DEBUG"] == "INFO"
+    assert pd.lab.at("/etc/pd/decode.env").read_text() == "NCCL_DEBUG=INFO\n"
 
 
 def test_scopes(pd: Pd) -> None:

@@ -25,8 +25,10 @@ NAME = "demo-agent"
 
 
 def check_tools() -> None:
-    """Raises `Refused` where this machine can't make signatures."""
-    if missing := [name for name in ("ssh-keygen", "ssh-agent", "ssh-add") if shutil.which(name) is None]:
+    """Raises `Refused` where this machine can't make signatures, or has no ssh: all of it is OpenSSH's client."""
+    if missing := [
+        name for name in ("ssh", "ssh-keygen", "ssh-agent", "ssh-add") if shutil.which(name) is None
+    ]:
         raise Refused(f"the demo needs {', '.join(missing)}", hint="install openssh-client")
 
 

@@ -53,7 +53,9 @@ def warnings(
 
 def _stands_alone(site: Site) -> bool:
     """The flag is the first word of its command: the backslash of the line above is missing, or a blank line follows it."""
-    return site.name.startswith("-") and site.active and site.file is None and site.statement[0] == site.whole[0]
+    return (
+        site.name.startswith("-") and site.active and site.file is None and site.statement[0] == site.whole[0]
+    )
 
 
 def _carriage_returns(text: str, registry: Registry, sites: Sequence[Site]) -> Note:
