@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 from faults import here, remote
 from faults.site import USER, Site
@@ -26,14 +28,29 @@ PLACES = {
 """rows of the host's table, in the order of the transaction"""
 
 
+@dataclass(frozen=True)
+class Sites:
+    """One lab host over one transport: as root, and as somebody who may be denied something."""
+
+    transport: str
+    root: Site
+    other: Site
+
+    @classmethod
+    def on(cls, host: LabHost, folder: Path, transport: str) -> Sites:
+        """With workspaces in a folder."""
+        return cls(transport, *(Site(host, folder / user, transport, user) for user in ("root", USER)))
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One fault at one point, and how to bring it about."""
+    """One fault at one point over one transport, and how to bring it about on any host of that transport."""
 
+    by: str
     row: str
     column: str
     where: str
-    run: Callable[[], list[str]]
+    run: Callable[[Sites], list[str]] = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,52 +61,38 @@ class Outcome:
     violations: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Sites:
-    """One lab host over one transport: as root, and as somebody who may be denied something."""
-
-    root: Site
-    other: Site
-
-    @classmethod
-    def on(cls, host: LabHost, folder: Path, transport: str) -> Sites:
-        """With workspaces in a folder."""
-        return cls(*(Site(host, folder / user, transport, user) for user in ("root", USER)))
-
-
 def on_the_host(sites: Sites) -> list[Cell]:
     """Every point of the transaction with every fault of `remote`."""
     return [
-        Cell(PLACES[point.step], fault.name, f"line {point.line}", _remote(sites, point, fault))
+        Cell(sites.transport, PLACES[point.step], fault.name, f"line {point.line}", _remote(point, fault))
         for point in remote.points(sites.root)
         for fault in remote.FAULTS
     ]
 
 
-def _remote(sites: Sites, point: remote.Point, fault: remote.Fault) -> Callable[[], list[str]]:
-    site = sites.root if fault.user == "root" else sites.other
-    return lambda: remote.strike(site, point, fault)
+def _remote(point: remote.Point, fault: remote.Fault) -> Callable[[Sites], list[str]]:
+    return lambda sites: remote.strike(sites.root if fault.user == "root" else sites.other, point, fault)
 
 
 def at_the_operators(sites: Sites) -> list[Cell]:
     """Every write into the workspace with every fault of `here`."""
     return [
-        Cell(kind, fault, f"write {number}", _here(sites, number, fault))
+        Cell(sites.transport, kind, fault, f"write {number}", _here(number, fault))
         for number, kind in enumerate(here.writes(sites.root))
         for fault in here.FAULTS
     ]
 
 
-def _here(sites: Sites, number: int, fault: str) -> Callable[[], list[str]]:
-    return lambda: here.strike(sites.root, number, fault)
+def _here(number: int, fault: str) -> Callable[[Sites], list[str]]:
+    return lambda sites: here.strike(sites.root, number, fault)
 
 
-def run(cells: Iterable[Cell], told: Callable[[Outcome], None]) -> list[Outcome]:
+def run(cells: Iterable[Cell], sites: Sites, told: Callable[[Outcome], None]) -> list[Outcome]:
     """One after the other; `told` hears of each."""
     outcomes = []
     for cell in cells:
         try:
-            violations = tuple(cell.run())
+            violations = tuple(cell.run(sites))
         except Exception as error:
             violations = (f"{type(error).__name__}: {error}",)
         outcomes.append(Outcome(cell, violations))
@@ -97,10 +100,25 @@ def run(cells: Iterable[Cell], told: Callable[[Outcome], None]) -> list[Outcome]
     return outcomes
 
 
-def side_by_side(rows: Sequence[Iterable[Cell]], told: Callable[[Outcome], None]) -> list[Outcome]:
-    """Each of these in a thread of its own; they must not share a host."""
-    with ThreadPoolExecutor(len(rows)) as pool:
-        return [one for done in pool.map(lambda cells: run(cells, told), rows) for one in done]
+def side_by_side(
+    cells: Iterable[Cell], hosts: Sequence[Sites], told: Callable[[Outcome], None], until_s: float
+) -> None:
+    """Each host, in a thread of its own, takes the next cell of its transport; none after `until_s` (monotonic)."""
+    queues: dict[str, SimpleQueue[Cell]] = {one.transport: SimpleQueue() for one in hosts}
+    for cell in cells:
+        queues[cell.by].put(cell)
+
+    def works(sites: Sites) -> None:
+        while time.monotonic() < until_s:
+            try:
+                cell = queues[sites.transport].get_nowait()
+            except Empty:
+                return
+            run([cell], sites, told)
+
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        for _ in pool.map(works, hosts):
+            pass
 
 
 def table(outcomes: Sequence[Outcome], what: str) -> str:

@@ -1,6 +1,6 @@
 """`make faults`: the whole matrix over both transports, and the kills; writes docs/reliability.md's section.
 
-python -m faults.run [--write] [--kills N] [--seed N] [--each N]
+python -m faults.run [--write] [--kills N] [--seed N] [--each N] [--hosts N] [--minutes N] [--results FILE]
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from pathlib import Path
 from faults import matrix
 from faults.kills import Kills
 from faults.matrix import Cell, Outcome, Sites
+from faults.results import Results
 from faults.site import Site
 from lab import Lab
 
 _PAGE = Path(__file__).parents[2] / "docs/reliability.md"
 _TITLE = "## Faults"
+_TRANSPORTS = ("fabric", "openssh")
 _INTRO = """\
 Written by `make faults`; do not edit. A number is how often that fault struck at that step, each time in a real change
 by a real `knob` on a host of the [lab](lab.md), and each time followed by `knob recover`. After each it was looked
@@ -33,16 +35,9 @@ the message are true, the ledger says what the file says, and `knob verify` find
 """
 
 
-def section(host: Sequence[Outcome], here: Sequence[Outcome], kills: Sequence[Kills], facts: str) -> str:
+def section(host: Sequence[Outcome], here: Sequence[Outcome], kills: str, facts: str) -> str:
     """The text between our heading and the next."""
     wrong = [one for one in (*host, *here) if one.violations]
-    killed = sum(sum(one.ended.values()) - one.ended["too late"] for one in kills)
-    ended = ", ".join(
-        f"{sum(one.ended[word] for one in kills)} {text}"
-        for word, text in (("old", "left the old bytes"), ("new", "left the new ones"))
-    )
-    late = sum(one.ended["too late"] for one in kills)
-    violations = sum(len(one.violations) for one in kills)
     lines = [
         _TITLE,
         "",
@@ -64,12 +59,22 @@ def section(host: Sequence[Outcome], here: Sequence[Outcome], kills: Sequence[Ki
         "",
         "### Kills at random moments",
         "",
-        f"{killed} times a `knob set`, `knob revert` or `knob restore` was killed with SIGKILL at a random moment "
-        f"({late} more were done by then): {ended}; {violations} violations. "
-        f"Seeds {', '.join(str(one.seed) for one in kills)}.",
+        kills,
         "",
     ]
     return "\n".join(lines)
+
+
+def told_of_kills(series: Sequence[tuple[int, dict[str, int], list[str]]]) -> str:
+    """A sentence on all series."""
+    total = {word: sum(ended.get(word, 0) for _, ended, _ in series) for word in ("old", "new", "too late")}
+    violations = sum(len(wrong) for _, _, wrong in series)
+    return (
+        f"{total['old'] + total['new']} times a `knob set`, `knob revert` or `knob restore` was killed with SIGKILL at "
+        f"a random moment ({total['too late']} more were done by then): {total['old']} left the old bytes, "
+        f"{total['new']} left the new ones; {violations} violations. "
+        f"Seeds {', '.join(str(seed) for seed, _, _ in series)}."
+    )
 
 
 def put_into(page: str, text: str) -> str:
@@ -88,74 +93,87 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--each", type=int, default=1, help="one of N points only, by chance")
+    parser.add_argument("--hosts", type=int, default=2, help="so many at once for each transport")
+    parser.add_argument("--minutes", type=float, default=1e6, help="no new fault after that")
+    parser.add_argument(
+        "--results", type=Path, help="each result at once; if it is there, go on where it ended"
+    )
     asked = parser.parse_args()
     begun = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="knoblab-"))
     try:
+        results = Results(asked.results or folder / "results")
         with Lab(folder / "lab") as lab:
-            both = [
-                Sites.on(lab.host(f"gpu{number}"), folder / transport, transport)
-                for number, transport in enumerate(("fabric", "openssh"))
+            hosts = [
+                Sites.on(lab.host(f"{transport}{number}"), folder / f"{transport}{number}", transport)
+                for transport in _TRANSPORTS
+                for number in range(asked.hosts)
             ]
-            host = _several(
-                _parts([matrix.on_the_host(sites) for sites in both], asked.each, asked.seed), "on the host"
+            first = hosts[:: asked.hosts]
+            host, here = (
+                [cell for sites in first for cell in of(sites)]
+                for of in (matrix.on_the_host, matrix.at_the_operators)
             )
-            here = _several(
-                _parts([matrix.at_the_operators(sites) for sites in both], asked.each, asked.seed), "here"
-            )
-            with ThreadPoolExecutor(len(both)) as pool:
-                kills = list(
-                    pool.map(_kills, (sites.root for sites in both), _shares(asked.kills), count(asked.seed))
-                )
+            chosen = _part([*host, *here], asked.each, asked.seed)
+            if not results.kills():
+                with ThreadPoolExecutor(len(first)) as pool:
+                    for kills in pool.map(
+                        _kills, (one.root for one in first), _shares(asked.kills), count(asked.seed)
+                    ):
+                        results.killed(kills)
+            _strike(chosen, hosts, results, begun + 60 * asked.minutes)
+        results.ran(round(time.monotonic() - begun))
+        struck = results.outcomes(host), results.outcomes(here)
+        text = section(
+            *struck, told_of_kills(results.kills()), _facts(results, len(host) + len(here), struck)
+        )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    minutes = (time.monotonic() - begun) / 60
-    part = (
-        ""
-        if asked.each == 1
-        else f"A part of the matrix: one of {asked.each} points, but at least one for each fault at each step. "
-    )
-    facts = (
-        part
-        + f"{time.strftime('%Y-%m-%d')}, Linux {platform.release().split('-')[0]}, both transports, {minutes:.0f} minutes."
-    )
-    text = section(host, here, kills, facts)
     print(text)
-    for kill in kills:
-        print(*kill.violations, sep="\n", file=sys.stderr)
     if asked.write:
         _PAGE.write_text(put_into(_PAGE.read_text("utf-8"), text), "utf-8")
-    return int(any(one.violations for one in (*host, *here)) or any(kill.violations for kill in kills))
+    wrong = [one.violations for outcomes in struck for one in outcomes if one.violations]
+    wrong += [violations for _, _, violations in results.kills() if violations]
+    for violations in wrong:
+        print(*violations, sep="\n", file=sys.stderr)
+    return int(bool(wrong))
 
 
-def _several(rows: list[list[Cell]], what: str) -> list[Outcome]:
-    total, done, wrong = sum(map(len, rows)), 0, 0
+def _facts(results: Results, total: int, struck: Sequence[Sequence[Outcome]]) -> str:
+    done = sum(map(len, struck))
+    part = "" if done == total else f"A part of the matrix, by chance: {done} of {total} cells. "
+    return (
+        f"{part}{results.date}, Linux {platform.release().split('-')[0]}, both transports, "
+        f"{results.seconds / 60:.0f} minutes."
+    )
+
+
+def _strike(cells: list[Cell], hosts: Sequence[Sites], results: Results, until_s: float) -> None:
+    """What was not struck yet, in an order by chance, so that also a run that is cut off is a fair sample."""
+    before = {one.cell for one in results.outcomes(cells)}
+    done, wrong = len(before), 0
 
     def told(one: Outcome) -> None:
         nonlocal done, wrong
+        results.struck(one)
         done += 1
         wrong += bool(one.violations)
+        cell = one.cell
         for violation in one.violations:
-            print(f"{one.cell.column}, {one.cell.row}, {one.cell.where}: {violation}", file=sys.stderr)
-        print(f"{what}: {done} of {total}, {wrong} wrong", file=sys.stderr, flush=True)
+            print(f"{cell.by}, {cell.column}, {cell.row}, {cell.where}: {violation}", file=sys.stderr)
+        print(f"{done} of {len(cells)}, {wrong} wrong", file=sys.stderr, flush=True)
 
-    return matrix.side_by_side(rows, told)
+    matrix.side_by_side([cell for cell in cells if cell not in before], hosts, told, until_s)
 
 
-def _parts(rows: list[list[Cell]], each: int, seed: int) -> list[list[Cell]]:
-    """Of every fault at every step one cell in `each`, but at least one, by one of the transports at least."""
-    if each == 1:
-        return rows
+def _part(cells: list[Cell], each: int, seed: int) -> list[Cell]:
+    """In an order by chance: of every fault at every step one cell in `each`, but at least one."""
     chance = random.Random(seed)
-    groups: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    for row, cells in enumerate(rows):
-        for number, cell in enumerate(cells):
-            groups.setdefault((cell.row, cell.column), []).append((row, number))
-    chosen = {one for group in groups.values() for one in chance.sample(group, max(1, len(group) // each))}
-    return [
-        [cell for number, cell in enumerate(cells) if (row, number) in chosen]
-        for row, cells in enumerate(rows)
-    ]
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault((cell.row, cell.column), []).append(cell)
+    chosen = [cell for group in groups.values() for cell in chance.sample(group, max(1, len(group) // each))]
+    return chance.sample(chosen, len(chosen))
 
 
 def _shares(kills: int) -> tuple[int, int]:

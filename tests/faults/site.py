@@ -181,7 +181,7 @@ class Site:
         return left
 
 
-def ended(process: subprocess.Popen[bytes], timeout_s: float = 60) -> Ended:
+def ended(process: subprocess.Popen[bytes], timeout_s: float = 240) -> Ended:
     """Waits for a `knob` with --json."""
     stdout, stderr = process.communicate(timeout=timeout_s)
     document = json.loads(stdout) if stdout.strip() else {}
