@@ -10,8 +10,9 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from faults import here, remote
-from faults.site import USER, Site
+from faults.site import QUOTA, USER, Site
 from lab import LabHost
+from lab.lab import LabError
 
 PLACES = {
     "probe": "probe",
@@ -30,16 +31,38 @@ PLACES = {
 
 @dataclass(frozen=True)
 class Sites:
-    """One lab host over one transport: as root, and as somebody who may be denied something."""
+    """One lab host over one transport: as root, as somebody who may be denied something, and on a disk with a quota."""
 
     transport: str
     root: Site
     other: Site
+    quota: Site | None
+    """none where the kernel has no btrfs"""
+
+    @property
+    def name(self) -> str:
+        """Of the host."""
+        return self.root.host.name
 
     @classmethod
     def on(cls, host: LabHost, folder: Path, transport: str) -> Sites:
         """With workspaces in a folder."""
-        return cls(transport, *(Site(host, folder / user, transport, user) for user in ("root", USER)))
+        try:
+            quota = Site(host, folder / "quota", transport, disk=QUOTA)
+        except LabError:
+            quota = None
+        return cls(
+            transport,
+            Site(host, folder / "root", transport),
+            Site(host, folder / USER, transport, USER),
+            quota,
+        )
+
+    def of(self, fault: remote.Fault) -> Site | None:
+        """Where this fault can strike."""
+        if fault.disk == QUOTA:
+            return self.quota
+        return self.root if fault.user == "root" else self.other
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +90,17 @@ def on_the_host(sites: Sites) -> list[Cell]:
         Cell(sites.transport, PLACES[point.step], fault.name, f"line {point.line}", _remote(point, fault))
         for point in remote.points(sites.root)
         for fault in remote.FAULTS
+        if sites.of(fault)
     ]
 
 
 def _remote(point: remote.Point, fault: remote.Fault) -> Callable[[Sites], list[str]]:
-    return lambda sites: remote.strike(sites.root if fault.user == "root" else sites.other, point, fault)
+    def strikes(sites: Sites) -> list[str]:
+        site = sites.of(fault)
+        assert site is not None
+        return remote.strike(site, point, fault)
+
+    return strikes
 
 
 def at_the_operators(sites: Sites) -> list[Cell]:
@@ -101,14 +130,23 @@ def run(cells: Iterable[Cell], sites: Sites, told: Callable[[Outcome], None]) ->
 
 
 def side_by_side(
-    cells: Iterable[Cell], hosts: Sequence[Sites], told: Callable[[Outcome], None], until_s: float
+    cells: Iterable[Cell],
+    hosts: Sequence[Sites],
+    told: Callable[[Outcome], None],
+    *,
+    first: Callable[[Sites], None],
+    until_s: float,
 ) -> None:
-    """Each host, in a thread of its own, takes the next cell of its transport; none after `until_s` (monotonic)."""
+    """Each host, in a thread of its own, does `first`, then takes the next cell of its transport; none after `until_s`.
+
+    `until_s` is of the monotonic clock.
+    """
     queues: dict[str, SimpleQueue[Cell]] = {one.transport: SimpleQueue() for one in hosts}
     for cell in cells:
         queues[cell.by].put(cell)
 
     def works(sites: Sites) -> None:
+        first(sites)
         while time.monotonic() < until_s:
             try:
                 cell = queues[sites.transport].get_nowait()

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from faults.paused import AT, GO, PASSED
-from faults.site import FILLER, FOLDER, SCRIPT, SHORT_LIMITS, UID, Ended, Site, ended, violations
-from lab import LabHost
+from faults.site import QUOTA, SHORT_LIMITS, SMALL, UID, USER, Ended, Site, ended, violations
 
 Client = subprocess.Popen[bytes]
 
@@ -21,77 +20,86 @@ class Fault:
     """Something that goes wrong while the script waits at a point."""
 
     name: str
-    strikes: Callable[[LabHost, Client], None]
+    strikes: Callable[[Site, Client], None]
     """before the script goes on"""
-    mended: Callable[[LabHost], None] = lambda _host: None
+    mended: Callable[[Site], None] = lambda _site: None
     """before `knob recover` looks"""
     user: str = "root"
+    disk: str = SMALL
     lasts_s: float = 0
     """how long it goes on after the script did; -1: until the client has ended"""
 
 
-def _kill_client(_host: LabHost, client: Client) -> None:
+def _kill_client(_site: Site, client: Client) -> None:
     os.kill(client.pid, signal.SIGKILL)
 
 
-def _kill_shell(host: LabHost, _client: Client) -> None:
-    host.run("kill", "-9", host.at(AT).read_text().strip())
+def _kill_shell(site: Site, _client: Client) -> None:
+    site.host.run("kill", "-9", site.host.at(AT).read_text().strip())
 
 
-def _cut(host: LabHost, _client: Client) -> None:
-    host.cut()
+def _cut(site: Site, _client: Client) -> None:
+    site.host.cut()
 
 
-def _silence(host: LabHost, _client: Client) -> None:
-    host.blackhole()
+def _silence(site: Site, _client: Client) -> None:
+    site.host.blackhole()
 
 
-def _mend_line(host: LabHost) -> None:
-    host.line()
+def _mend_line(site: Site) -> None:
+    site.host.line()
 
 
-def _reboot(host: LabHost, _client: Client) -> None:
-    host.reboot()
+def _reboot(site: Site, _client: Client) -> None:
+    site.host.reboot()
 
 
-def _fill(host: LabHost, _client: Client) -> None:
-    host.run("sh", "-c", f"cat /dev/zero >{FILLER} 2>/dev/null", check=False)
+def _fill(site: Site, _client: Client) -> None:
+    site.host.run("sh", "-c", f"cat /dev/zero >{site.filler} 2>/dev/null", check=False)
 
 
-def _empty(host: LabHost) -> None:
-    host.at(FILLER).unlink(missing_ok=True)
+def _empty(site: Site) -> None:
+    site.host.at(site.filler).unlink(missing_ok=True)
 
 
-def _read_only(host: LabHost, _client: Client) -> None:
-    host.run("mount", "-o", "remount,bind,ro", "/srv/app")
+def _use_up_quota(site: Site, _client: Client) -> None:
+    site.host.quota(used_up=True)
 
 
-def _writable(host: LabHost) -> None:
-    host.run("mount", "-o", "remount,bind,rw", "/srv/app")
+def _raise_quota(site: Site) -> None:
+    site.host.quota(used_up=False)
 
 
-def _close_folder(host: LabHost, _client: Client) -> None:
-    for folder in (FOLDER, f"{FOLDER}/.knobledger"):
-        host.run(
+def _read_only(site: Site, _client: Client) -> None:
+    site.host.run("mount", "-o", "remount,bind,ro", site.disk)
+
+
+def _writable(site: Site) -> None:
+    site.host.run("mount", "-o", "remount,bind,rw", site.disk)
+
+
+def _close_folder(site: Site, _client: Client) -> None:
+    for folder in (site.app, f"{site.app}/.knobledger"):
+        site.host.run(
             "sh", "-c", f"[ ! -d {folder} ] || chown 0:0 {folder}; [ ! -d {folder} ] || chmod 555 {folder}"
         )
 
 
-def _open_folder(host: LabHost) -> None:
-    for folder, mode in ((FOLDER, "755"), (f"{FOLDER}/.knobledger", "700")):
-        host.run(
+def _open_folder(site: Site) -> None:
+    for folder, mode in ((site.app, "755"), (f"{site.app}/.knobledger", "700")):
+        site.host.run(
             "sh",
             "-c",
             f"[ ! -d {folder} ] || chown {UID}:{UID} {folder}; [ ! -d {folder} ] || chmod {mode} {folder}",
         )
 
 
-def _immutable(host: LabHost, _client: Client) -> None:
-    host.run("chattr", "+i", SCRIPT)
+def _immutable(site: Site, _client: Client) -> None:
+    site.host.run("chattr", "+i", site.script)
 
 
-def _mutable(host: LabHost) -> None:
-    host.run("sh", "-c", f"chattr -i {SCRIPT} {FOLDER}/.knobledger/* 2>/dev/null; :")
+def _mutable(site: Site) -> None:
+    site.host.run("sh", "-c", f"chattr -i {site.script} {site.app}/.knobledger/* 2>/dev/null; :")
 
 
 FAULTS = (
@@ -102,10 +110,13 @@ FAULTS = (
     Fault("silence", _silence, _mend_line, lasts_s=-1),
     Fault("reboot", _reboot),
     Fault("disk full", _fill, _empty),
+    Fault("quota used up", _use_up_quota, _raise_quota, disk=QUOTA),
     Fault("read-only", _read_only, _writable),
-    Fault("no permission", _close_folder, _open_folder, user="op"),
+    Fault("no permission", _close_folder, _open_folder, user=USER),
     Fault("immutable", _immutable, _mutable),
 )
+_REFUSALS = ("disk full", "quota used up", "read-only", "no permission", "immutable")
+"""faults by which the host only refuses to write"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,26 +167,28 @@ def strike(site: Site, point: Point, fault: Fault) -> list[str]:
         time.sleep(0.005)
     waiting = at.read_text().strip()
     try:
-        fault.strikes(host, client)
+        fault.strikes(site, client)
         host.at(GO).touch()
         if fault.lasts_s >= 0:
             time.sleep(fault.lasts_s)
             if fault.lasts_s:
-                fault.mended(host)
+                fault.mended(site)
         end = ended(client)
         # What goes on without a client has to come to its end before anybody looks.
         host.run("sh", "-c", f"while kill -0 {waiting} 2>/dev/null; do sleep 0.02; done")
     finally:
-        fault.mended(host)
+        fault.mended(site)
     return violations(site, root, end) + _also(point, fault, end)
 
 
 def _also(point: Point, fault: Fault, end: Ended) -> list[str]:
     """What this fault in particular must come to."""
     told = {0, 21}
-    if point.step == "rollback" and fault.name in ("disk full", "read-only", "no permission", "immutable"):
+    if point.step == "rollback" and fault.name in _REFUSALS:
         # The proof of the new content failed, and now the old can't be put back.
         told.add(22)
+    if fault.name == "quota used up" and end.code and "quota exceeded" not in end.message:
+        return [f"exit code {end.code} does not name the quota: {end.message!r}"]
     if fault.name in ("client killed", "silence", "silence, mended", "reboot") or end.code in told:
         return []
     return [f"exit code {end.code} for a host that can be reached: {end.message!r}"]

@@ -21,7 +21,6 @@ from faults import matrix
 from faults.kills import Kills
 from faults.matrix import Cell, Outcome, Sites
 from faults.results import Results
-from faults.site import Site
 from lab import Lab
 
 _PAGE = Path(__file__).parents[2] / "docs/reliability.md"
@@ -104,24 +103,14 @@ def main() -> int:
     try:
         results = Results(asked.results or folder / "results")
         with Lab(folder / "lab") as lab:
-            hosts = [
-                Sites.on(lab.host(f"{transport}{number}"), folder / f"{transport}{number}", transport)
-                for transport in _TRANSPORTS
-                for number in range(asked.hosts)
-            ]
+            hosts = _hosts(lab, folder, asked.hosts)
             first = hosts[:: asked.hosts]
             host, here = (
                 [cell for sites in first for cell in of(sites)]
                 for of in (matrix.on_the_host, matrix.at_the_operators)
             )
             chosen = _part([*host, *here], asked.each, asked.seed)
-            if not results.kills():
-                with ThreadPoolExecutor(len(first)) as pool:
-                    for kills in pool.map(
-                        _kills, (one.root for one in first), _shares(asked.kills), count(asked.seed)
-                    ):
-                        results.killed(kills)
-            _strike(chosen, hosts, results, begun + 60 * asked.minutes)
+            _strike(chosen, hosts, results, asked, begun + 60 * asked.minutes)
         results.ran(round(time.monotonic() - begun))
         struck = results.outcomes(host), results.outcomes(here)
         text = section(
@@ -133,10 +122,17 @@ def main() -> int:
     if asked.write:
         _PAGE.write_text(put_into(_PAGE.read_text("utf-8"), text), "utf-8")
     wrong = [one.violations for outcomes in struck for one in outcomes if one.violations]
-    wrong += [violations for _, _, violations in results.kills() if violations]
+    wrong += [tuple(violations) for _, _, violations in results.kills() if violations]
     for violations in wrong:
         print(*violations, sep="\n", file=sys.stderr)
     return int(bool(wrong))
+
+
+def _hosts(lab: Lab, folder: Path, number: int) -> list[Sites]:
+    named = [(transport, f"{transport}{n}") for transport in _TRANSPORTS for n in range(number)]
+    switched_on = [lab.host(name) for _, name in named]
+    with ThreadPoolExecutor(len(named)) as pool:
+        return list(pool.map(lambda host, one: Sites.on(host, folder / one[1], one[0]), switched_on, named))
 
 
 def _facts(results: Results, total: int, struck: Sequence[Sequence[Outcome]]) -> str:
@@ -148,10 +144,21 @@ def _facts(results: Results, total: int, struck: Sequence[Sequence[Outcome]]) ->
     )
 
 
-def _strike(cells: list[Cell], hosts: Sequence[Sites], results: Results, until_s: float) -> None:
-    """What was not struck yet, in an order by chance, so that also a run that is cut off is a fair sample."""
+def _strike(
+    cells: list[Cell], hosts: Sequence[Sites], results: Results, asked: argparse.Namespace, until_s: float
+) -> None:
+    """Kills, and what was not struck yet, in an order by chance, so that also a run that is cut off is a fair sample."""
     before = {one.cell for one in results.outcomes(cells)}
     done, wrong = len(before), 0
+    killed = sum(ended.get("old", 0) + ended.get("new", 0) for _, ended, _ in results.kills())
+    shares = _shares(max(0, asked.kills - killed), hosts)
+    seeds = count(asked.seed + len(results.kills()))
+
+    def kills(sites: Sites) -> None:
+        if shares[sites.name]:
+            series = Kills(sites.root, next(seeds))
+            series.run(shares[sites.name], lambda line: print(line, file=sys.stderr, flush=True), until_s)
+            results.killed(series)
 
     def told(one: Outcome) -> None:
         nonlocal done, wrong
@@ -163,7 +170,8 @@ def _strike(cells: list[Cell], hosts: Sequence[Sites], results: Results, until_s
             print(f"{cell.by}, {cell.column}, {cell.row}, {cell.where}: {violation}", file=sys.stderr)
         print(f"{done} of {len(cells)}, {wrong} wrong", file=sys.stderr, flush=True)
 
-    matrix.side_by_side([cell for cell in cells if cell not in before], hosts, told, until_s)
+    left = [cell for cell in cells if cell not in before]
+    matrix.side_by_side(left, hosts, told, first=kills, until_s=until_s)
 
 
 def _part(cells: list[Cell], each: int, seed: int) -> list[Cell]:
@@ -176,14 +184,10 @@ def _part(cells: list[Cell], each: int, seed: int) -> list[Cell]:
     return chance.sample(chosen, len(chosen))
 
 
-def _shares(kills: int) -> tuple[int, int]:
-    return kills // 2, kills - kills // 2
-
-
-def _kills(site: Site, rounds: int, seed: int) -> Kills:
-    kills = Kills(site, seed)
-    kills.run(rounds, lambda line: print(line, file=sys.stderr, flush=True))
-    return kills
+def _shares(kills: int, hosts: Sequence[Sites]) -> dict[str, int]:
+    """How many of them each host gets."""
+    whole, rest = divmod(kills, len(hosts))
+    return {sites.name: whole + (number < rest) for number, sites in enumerate(hosts)}
 
 
 if __name__ == "__main__":

@@ -22,9 +22,8 @@ from knobledger.workspace import Workspace
 from lab import LabHost
 
 _TESTS = Path(__file__).parents[1]
-FOLDER = "/srv/app/decode"
-SCRIPT = f"{FOLDER}/serve.sh"
-FILLER = "/srv/app/filler"
+SMALL, QUOTA = "/srv/app", "/srv/quota"
+"""disks of a host that the target may be on: one of 256 KB, and one with a quota"""
 USER = "op"
 UID = 1600
 OLD = b"#!/bin/bash\nexport CUDA_VISIBLE_DEVICES=4,5,6,7\nexport TARGET_CTAS=256\nexec sleep infinity\n"
@@ -60,6 +59,7 @@ class Site:
     folder: Path
     transport: str = "fabric"
     user: str = "root"
+    disk: str = SMALL
     template: Path = field(init=False)
     plan: str = field(init=False, default="")
     look: tuple[str, ...] = field(init=False, default=())
@@ -71,26 +71,43 @@ class Site:
         self.put_back()
         self._make_plan()
 
+    @property
+    def app(self) -> str:
+        """The target's folder, on the host."""
+        return f"{self.disk}/decode"
+
+    @property
+    def script(self) -> str:
+        """The target, on the host."""
+        return f"{self.app}/serve.sh"
+
+    @property
+    def filler(self) -> str:
+        """A file for what fills the disk."""
+        return f"{self.disk}/filler"
+
     def settle_in(self) -> None:
         """Once for a host: its small disk, and a user who is not root."""
         passwd = self.host.at("/etc/passwd")
         if f"{USER}:" not in passwd.read_text():
             with passwd.open("a") as file:
                 file.write(f"{USER}:x:{UID}:{UID}::/home/{USER}:/bin/sh\n")
-            self.host.small_disk("/srv/app", "size=256k,mode=755")
+            self.host.small_disk(SMALL, "size=256k,mode=755")
             self.host.small_disk("/srv/ws", "size=8m")
+        if self.disk == QUOTA and not self.host.at(QUOTA).exists():
+            self.host.quota_disk(QUOTA)
 
     def put_back(self) -> None:
         """The old file with all its attributes, nothing beside it, and no trace of a test before."""
         for name in (AT, GO, PASSED):
             self.host.at(name).unlink(missing_ok=True)
         self.host.run(
-            "sh", "-c", f"chattr -R -ia {FOLDER} 2>/dev/null; rm -rf {FOLDER} {FILLER}", check=False
+            "sh", "-c", f"chattr -R -ia {self.app} 2>/dev/null; rm -rf {self.app} {self.filler}", check=False
         )
-        folder = self.host.at(FOLDER)
+        folder = self.host.at(self.app)
         folder.mkdir()
         folder.chmod(0o755)
-        target = self.host.at(SCRIPT)
+        target = self.host.at(self.script)
         target.write_bytes(OLD)
         if self.user == USER:
             os.chown(folder, UID, UID)
@@ -99,19 +116,21 @@ class Site:
         os.utime(target, (1_700_000_000, 1_700_000_000))
         with contextlib.suppress(OSError):  # a tmpfs before Linux 6.6 has none
             os.setxattr(target, "user.origin", b"set by hand")
-        self.host.run("setfacl", "-m", "u:7:r-x", SCRIPT)
+        self.host.run("setfacl", "-m", "u:7:r-x", self.script)
         self.look = self.attributes()
 
     def attributes(self) -> tuple[str, ...]:
         """Of the target now."""
-        shown = self.host.run("getfacl", "-cEpn", "--", SCRIPT).stdout.decode()
-        xattrs = self.host.run("getfattr", "-d", "-m", "user", "--absolute-names", SCRIPT).stdout.decode()
-        stat = os.stat(self.host.at(SCRIPT))
+        shown = self.host.run("getfacl", "-cEpn", "--", self.script).stdout.decode()
+        xattrs = self.host.run(
+            "getfattr", "-d", "-m", "user", "--absolute-names", self.script
+        ).stdout.decode()
+        stat = os.stat(self.host.at(self.script))
         return (f"{stat.st_uid}:{stat.st_gid}", f"{stat.st_mode:o}", str(stat.st_nlink), shown, xattrs)
 
     def _make_plan(self) -> None:
         found(self.template)
-        service = f'[hosts.{self.host.name}.services.decode]\nscript = "{SCRIPT}"\n'
+        service = f'[hosts.{self.host.name}.services.decode]\nscript = "{self.script}"\n'
         more = {"transport": self.transport, "user": self.user, **_LIMITS}
         (self.template / "hosts.toml").write_text(self.host.toml(service, **more))
         with self.open(self.template) as workspace:
@@ -131,7 +150,7 @@ class Site:
     @property
     def live(self) -> bytes:
         """What is in the file."""
-        return self.host.at(SCRIPT).read_bytes()
+        return self.host.at(self.script).read_bytes()
 
     def open(self, root: Path) -> Workspace:
         """The workspace in this process."""
@@ -171,7 +190,7 @@ class Site:
 
     def strays(self) -> list[str]:
         """What is beside the target or among the backups and is neither target nor whole backup."""
-        folder = self.host.at(FOLDER)
+        folder = self.host.at(self.app)
         left = [str(name) for name in os.listdir(folder) if name not in ("serve.sh", ".knobledger")]
         backups = folder / ".knobledger"
         if backups.exists():
