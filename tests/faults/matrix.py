@@ -10,7 +10,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from faults import here, remote
-from faults.site import QUOTA, USER, Site
+from faults.site import SMALL, Site
 from lab import LabHost
 from lab.lab import LabError
 
@@ -25,44 +25,43 @@ PLACES = {
     "verify": "verify",
     "answer": "answer",
     "rollback": "roll back",
+    "swap torn": "swap, in place, torn",
+    "rollback torn": "roll back, in place, torn",
 }
 """rows of the host's table, in the order of the transaction"""
 
 
-@dataclass(frozen=True)
 class Sites:
-    """One lab host over one transport: as root, as somebody who may be denied something, and on a disk with a quota."""
+    """One lab host over one transport, with a site for each user, disk and way of writing; made when it is needed."""
 
-    transport: str
-    root: Site
-    other: Site
-    quota: Site | None
-    """none where the kernel has no btrfs"""
+    def __init__(self, host: LabHost, folder: Path, transport: str) -> None:
+        self.host, self.transport = host, transport
+        self._folder = folder
+        self._sites: dict[tuple[str, str, bool], Site | None] = {}
 
     @property
-    def name(self) -> str:
-        """Of the host."""
-        return self.root.host.name
+    def root(self) -> Site:
+        """The plainest."""
+        site = self.site()
+        assert site is not None
+        return site
 
-    @classmethod
-    def on(cls, host: LabHost, folder: Path, transport: str) -> Sites:
-        """With workspaces in a folder."""
-        try:
-            quota = Site(host, folder / "quota", transport, disk=QUOTA)
-        except LabError:
-            quota = None
-        return cls(
-            transport,
-            Site(host, folder / "root", transport),
-            Site(host, folder / USER, transport, USER),
-            quota,
-        )
+    def site(self, user: str = "root", disk: str = SMALL, *, in_place: bool = False) -> Site | None:
+        """None: the kernel has no such disk."""
+        key = user, disk, in_place
+        if key not in self._sites:
+            folder = self._folder / f"{user}{disk.replace('/', '-')}{'-in-place' if in_place else ''}"
+            try:
+                self._sites[key] = Site(self.host, folder, self.transport, user, disk, in_place)
+            except LabError:
+                if disk == SMALL:
+                    raise
+                self._sites[key] = None
+        return self._sites[key]
 
-    def of(self, fault: remote.Fault) -> Site | None:
+    def of(self, fault: remote.Fault, *, in_place: bool = False) -> Site | None:
         """Where this fault can strike."""
-        if fault.disk == QUOTA:
-            return self.quota
-        return self.root if fault.user == "root" else self.other
+        return self.site(fault.user, fault.disk, in_place=in_place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +93,24 @@ def on_the_host(sites: Sites) -> list[Cell]:
     ]
 
 
-def _remote(point: remote.Point, fault: remote.Fault) -> Callable[[Sites], list[str]]:
+def in_place(sites: Sites) -> list[Cell]:
+    """Every fault in the middle of writing in place, and of putting back in place."""
+    return [
+        Cell(
+            sites.transport, PLACES[point.step], fault.name, point.line, _remote(point, fault, in_place=True)
+        )
+        for point in remote.TORN
+        for fault in remote.FAULTS
+        # A disk can't be made read-only while a file on it is open for writing.
+        if sites.of(fault, in_place=True) and fault.name != "read-only"
+    ]
+
+
+def _remote(
+    point: remote.Point, fault: remote.Fault, *, in_place: bool = False
+) -> Callable[[Sites], list[str]]:
     def strikes(sites: Sites) -> list[str]:
-        site = sites.of(fault)
+        site = sites.of(fault, in_place=in_place)
         assert site is not None
         return remote.strike(site, point, fault)
 

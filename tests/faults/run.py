@@ -13,7 +13,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
@@ -46,7 +45,7 @@ def section(host: Sequence[Outcome], here: Sequence[Outcome], kills: str, facts:
         "### On the host and on the way to it",
         "",
         "`silence` drops every packet, `mended` after a second; `no permission` takes the folder away from a user who is "
-        "not root.",
+        "not root; `quota used up` refuses to everybody what needs room, on a btrfs. `torn`: in the middle of the bytes.",
         "",
         matrix.table(host, "step"),
         "",
@@ -107,7 +106,7 @@ def main() -> int:
             first = hosts[:: asked.hosts]
             host, here = (
                 [cell for sites in first for cell in of(sites)]
-                for of in (matrix.on_the_host, matrix.at_the_operators)
+                for of in (_on_the_host, matrix.at_the_operators)
             )
             chosen = _part([*host, *here], asked.each, asked.seed)
             _strike(chosen, hosts, results, asked, begun + 60 * asked.minutes)
@@ -128,11 +127,13 @@ def main() -> int:
     return int(bool(wrong))
 
 
+def _on_the_host(sites: Sites) -> list[Cell]:
+    return matrix.on_the_host(sites) + matrix.in_place(sites)
+
+
 def _hosts(lab: Lab, folder: Path, number: int) -> list[Sites]:
     named = [(transport, f"{transport}{n}") for transport in _TRANSPORTS for n in range(number)]
-    switched_on = [lab.host(name) for _, name in named]
-    with ThreadPoolExecutor(len(named)) as pool:
-        return list(pool.map(lambda host, one: Sites.on(host, folder / one[1], one[0]), switched_on, named))
+    return [Sites(lab.host(name), folder / name, transport) for transport, name in named]
 
 
 def _facts(results: Results, total: int, struck: Sequence[Sequence[Outcome]]) -> str:
@@ -155,9 +156,11 @@ def _strike(
     seeds = count(asked.seed + len(results.kills()))
 
     def kills(sites: Sites) -> None:
-        if shares[sites.name]:
+        if shares[sites.host.name]:
             series = Kills(sites.root, next(seeds))
-            series.run(shares[sites.name], lambda line: print(line, file=sys.stderr, flush=True), until_s)
+            series.run(
+                shares[sites.host.name], lambda line: print(line, file=sys.stderr, flush=True), until_s
+            )
             results.killed(series)
 
     def told(one: Outcome) -> None:
@@ -187,7 +190,7 @@ def _part(cells: list[Cell], each: int, seed: int) -> list[Cell]:
 def _shares(kills: int, hosts: Sequence[Sites]) -> dict[str, int]:
     """How many of them each host gets."""
     whole, rest = divmod(kills, len(hosts))
-    return {sites.name: whole + (number < rest) for number, sites in enumerate(hosts)}
+    return {sites.host.name: whole + (number < rest) for number, sites in enumerate(hosts)}
 
 
 if __name__ == "__main__":

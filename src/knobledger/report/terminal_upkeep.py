@@ -88,6 +88,13 @@ def _(report: Recovered, page: Paper) -> None:
     }
     for change, target, outcome in report.settled:
         line(page, f"{short(change)}  {target}: settled, {outcome}: {words.get(outcome, '')}")
+    for torn in report.torn:
+        line(
+            page,
+            f"  {torn.target}: unless somebody else has written since, {torn.command} puts back what was before",
+            "red",
+        )
+        line(page, f"  the backup is {torn.backup or 'not on the host; the snapshot is used'}")
     for change, target, message, _ in report.unsettled:
         line(page, f"{short(change)}  {target}: still in doubt: {message}", "red")
     for one in report.restarts:

@@ -150,12 +150,25 @@ class RecoveredRestart:
 
 
 @dataclass(frozen=True, slots=True)
+class TornFile:
+    """A file that was found with neither the bytes before an attempt nor those planned."""
+
+    change: EventId
+    target: TargetName
+    backup: HostPath | None
+    command: str
+    """brings back what was there before; a `knob` command"""
+
+
+@dataclass(frozen=True, slots=True)
 class Recovered:
     """What `recover` settled: (change, target, outcome), and what it could not: (.., message, exit code)."""
 
     settled: tuple[tuple[EventId, TargetName, str], ...]
     unsettled: tuple[tuple[EventId, TargetName, str, int], ...]
     restarts: tuple[RecoveredRestart, ...] = ()
+    torn: tuple[TornFile, ...] = ()
+    """those settled as `overwritten`"""
 
     @property
     def exit_code(self) -> int:
@@ -175,6 +188,16 @@ class Recovered:
                 for change, target, message, _ in self.unsettled
             ],
         }
+        if self.torn:
+            out["torn"] = [
+                {
+                    "change": one.change,
+                    "target": one.target,
+                    "backup": one.backup,
+                    "command": one.command.strip("`"),
+                }
+                for one in self.torn
+            ]
         if self.restarts:
             out["restarts"] = [one.to_json() for one in self.restarts]
         return out

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from knobledger.apply import settle
+from knobledger.apply import settle, way_back
 from knobledger.errors import KnobError, PlanMode, Refused
 from knobledger.ledger.store import Ledger
 from knobledger.names import EventId, TargetName
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from knobledger.folds.arming import Pending
     from knobledger.pruning import Choice
     from knobledger.report.changes import Log
-    from knobledger.report.upkeep import Indexed, Prunable, Recovered, Verified
+    from knobledger.report.upkeep import Indexed, Prunable, Recovered, TornFile, Verified
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
@@ -47,7 +47,18 @@ class Upkeep(Recovering):
             self._settle_armed(pending, settled, unsettled)
         self._sweep()
         self.desk.ledger.tidy()
-        return Recovered(tuple(settled), tuple(unsettled), self.recover_restarts(restarts))
+        torn = tuple(
+            self._torn_file(change, target) for change, target, how in settled if how == "overwritten"
+        )
+        return Recovered(tuple(settled), tuple(unsettled), self.recover_restarts(restarts), torn)
+
+    def _torn_file(self, change: EventId, target: TargetName) -> TornFile:
+        from knobledger.report.upkeep import TornFile
+
+        plan = self.state.plans[change]
+        attempt = plan.attempt_on(target)
+        backup = getattr(attempt.outcome, "backup", None) if attempt else None
+        return TornFile(change, target, backup, way_back(plan))
 
     def _sweep(self) -> None:
         """Files that a failed attempt could not take away: the disk was read-only, or its shell was killed."""
