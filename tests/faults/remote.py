@@ -209,8 +209,11 @@ def _waiting(site: Site, point: Point, fault: Fault) -> tuple[Path, Client]:
 def _also(point: Point, fault: Fault, end: Ended) -> list[str]:
     """What this fault in particular must come to."""
     told = {0, 21}
-    if point.step in ("rollback", "rollback torn", "swap torn") and fault.name in _REFUSALS:
-        # The proof of the new content failed, and now the old can't be put back.
+    torn = point.step.endswith(" torn")
+    if (torn and fault.name == "shell killed") or (
+        (torn or point.step == "rollback") and fault.name in _REFUSALS
+    ):
+        # The file is torn; or the proof of the new content failed, and now the old can't be put back.
         told.add(22)
     put_back = point.step.startswith("rollback") and end.code == 21
     named = {"quota used up": "quota exceeded", "disk full": "No space left|disk is full"}.get(fault.name)
