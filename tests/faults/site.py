@@ -258,7 +258,12 @@ def violations(site: Site, root: Path, end: Ended) -> list[str]:
             wrong.append(f"the ledger says changed: {live != NEW}, the file: {live == NEW}")
         if findings := workspace.verify().findings:
             wrong.append(f"verify finds {findings}")
-    return wrong + (_mended(site, root) if torn and site.in_place else [])
+    if not (torn and site.in_place):
+        return wrong
+    [told] = recovered.torn or [None]
+    if told is None or not told.backup or site.host.at(told.backup).read_bytes() != OLD:
+        wrong.append(f"recover does not say where the old bytes are: {told}")
+    return wrong + _mended(site, root)
 
 
 def _mended(site: Site, root: Path) -> list[str]:
@@ -274,6 +279,8 @@ def _mended(site: Site, root: Path) -> list[str]:
     if site.attributes() != site.look:
         wrong.append(f"attributes after that {site.attributes()} are not {site.look}")
     with site.open(root) as workspace:
+        if workspace.recover().torn:
+            wrong.append("recover still says that it is torn")
         if findings := workspace.verify().findings:
             wrong.append(f"verify finds after that {findings}")
     return wrong

@@ -79,7 +79,7 @@ def _(report: Difference, page: Paper) -> None:
 
 @render.register
 def _(report: Recovered, page: Paper) -> None:
-    if not report.settled and not report.unsettled and not report.restarts:
+    if not (report.settled or report.unsettled or report.restarts or report.torn):
         line(page, "nothing is in doubt")
     words = {
         "applied": "the change is in the file",
@@ -91,10 +91,10 @@ def _(report: Recovered, page: Paper) -> None:
     for torn in report.torn:
         line(
             page,
-            f"  {torn.target}: unless somebody else has written since, {torn.command} puts back what was before",
+            f"{short(torn.change)}  {torn.target}: holds neither the bytes before nor those planned",
             "red",
         )
-        line(page, f"  the backup is {torn.backup or 'not on the host; the snapshot is used'}")
+        line(page, f"  {torn.command} puts back what was before, from {torn.backup or 'the snapshot'}", "red")
     for change, target, message, _ in report.unsettled:
         line(page, f"{short(change)}  {target}: still in doubt: {message}", "red")
     for one in report.restarts:

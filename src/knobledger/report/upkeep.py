@@ -168,7 +168,7 @@ class Recovered:
     unsettled: tuple[tuple[EventId, TargetName, str, int], ...]
     restarts: tuple[RecoveredRestart, ...] = ()
     torn: tuple[TornFile, ...] = ()
-    """those settled as `overwritten`"""
+    """those that nobody has written since, whether settled now or before"""
 
     @property
     def exit_code(self) -> int:
