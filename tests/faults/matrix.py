@@ -182,7 +182,7 @@ def table(outcomes: Sequence[Outcome], what: str) -> str:
     ]
     columns = list(dict.fromkeys(columns))
     lines = [f"| {what} | {' | '.join(columns)} |", f"|---{'|---' * len(columns)}|"]
-    order = [*PLACES.values(), *dict.fromkeys(one.cell.row for one in outcomes)]
+    order = [*PLACES.values(), *sorted({one.cell.row for one in outcomes})]
     there = {one.cell.row for one in outcomes}
     for row in (row for row in dict.fromkeys(order) if row in there):
         cells = [row]

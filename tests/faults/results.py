@@ -42,6 +42,22 @@ class Results:
         """Of all runs that came to their end."""
         return sum(line["seconds"] for line in self._lines if "seconds" in line)
 
+    @property
+    def total(self) -> int:
+        """How many cells the newest run would have struck, had it come to its end."""
+        return max((line["cells"] for line in self._lines if "cells" in line), default=0)
+
+    def struck_so_far(self) -> list[Outcome]:
+        """All outcomes, of cells that can only be told of: for a table without a lab."""
+        return [
+            Outcome(
+                Cell(line["by"], line["row"], line["column"], line["where"], lambda _: []),
+                tuple(line["violations"]),
+            )
+            for line in self._lines
+            if "row" in line
+        ]
+
     def outcomes(self, cells: Iterable[Cell]) -> list[Outcome]:
         """Of these cells, in their order, those that were struck."""
         struck = {
@@ -65,6 +81,10 @@ class Results:
     def killed(self, kills: Kills) -> None:
         """From any thread, when a series is over."""
         self._add({"seed": kills.seed, "ended": kills.ended, "violations": kills.violations})
+
+    def begins(self, cells: int) -> None:
+        """At the beginning of a run."""
+        self._add({"cells": cells})
 
     def ran(self, seconds: int) -> None:
         """At the end of a run."""

@@ -96,39 +96,49 @@ def main() -> int:
     parser.add_argument(
         "--results", type=Path, help="each result at once; if it is there, go on where it ended"
     )
+    parser.add_argument("--table", action="store_true", help="strike nothing, tell of --results")
     asked = parser.parse_args()
+    if asked.table:
+        return _told(Results(asked.results), write=asked.write)
     begun = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="knoblab-"))
     try:
         results = Results(asked.results or folder / "results")
         with Lab(folder / "lab") as lab:
             hosts = _hosts(lab, folder, asked.hosts)
-            first = hosts[:: asked.hosts]
-            host, here = (
-                [cell for sites in first for cell in of(sites)]
-                for of in (_on_the_host, matrix.at_the_operators)
-            )
-            chosen = _part([*host, *here], asked.each, asked.seed)
+            cells = [
+                cell
+                for sites in hosts[:: asked.hosts]
+                for cell in (
+                    *matrix.on_the_host(sites),
+                    *matrix.in_place(sites),
+                    *matrix.at_the_operators(sites),
+                )
+            ]
+            results.begins(len(cells))
+            chosen = _part(cells, asked.each, asked.seed)
             _strike(chosen, hosts, results, asked, begun + 60 * asked.minutes)
         results.ran(round(time.monotonic() - begun))
-        struck = results.outcomes(host), results.outcomes(here)
-        text = section(
-            *struck, told_of_kills(results.kills()), _facts(results, len(host) + len(here), struck)
-        )
+        return _told(results, write=asked.write)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _told(results: Results, *, write: bool) -> int:
+    """Prints the section, and what is wrong; 0 if nothing is."""
+    struck = results.struck_so_far()
+    places = set(matrix.PLACES.values())
+    host = [one for one in struck if one.cell.row in places]
+    here = [one for one in struck if one.cell.row not in places]
+    text = section(host, here, told_of_kills(results.kills()), _facts(results))
     print(text)
-    if asked.write:
+    if write:
         _PAGE.write_text(put_into(_PAGE.read_text("utf-8"), text), "utf-8")
-    wrong = [one.violations for outcomes in struck for one in outcomes if one.violations]
+    wrong = [one.violations for one in struck if one.violations]
     wrong += [tuple(violations) for _, _, violations in results.kills() if violations]
     for violations in wrong:
         print(*violations, sep="\n", file=sys.stderr)
     return int(bool(wrong))
-
-
-def _on_the_host(sites: Sites) -> list[Cell]:
-    return matrix.on_the_host(sites) + matrix.in_place(sites)
 
 
 def _hosts(lab: Lab, folder: Path, number: int) -> list[Sites]:
@@ -136,9 +146,11 @@ def _hosts(lab: Lab, folder: Path, number: int) -> list[Sites]:
     return [Sites(lab.host(name), folder / name, transport) for transport, name in named]
 
 
-def _facts(results: Results, total: int, struck: Sequence[Sequence[Outcome]]) -> str:
-    done = sum(map(len, struck))
-    part = "" if done == total else f"A part of the matrix, by chance: {done} of {total} cells. "
+def _facts(results: Results) -> str:
+    done = len(results.struck_so_far())
+    part = (
+        "" if done >= results.total else f"A part of the matrix, by chance: {done} of {results.total} cells. "
+    )
     return (
         f"{part}{results.date}, Linux {platform.release().split('-')[0]}, both transports, "
         f"{results.seconds / 60:.0f} minutes."
