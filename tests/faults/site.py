@@ -279,6 +279,8 @@ def _mended(site: Site, root: Path) -> list[str]:
     if site.attributes() != site.look:
         wrong.append(f"attributes after that {site.attributes()} are not {site.look}")
     with site.open(root) as workspace:
+        if (status := workspace.state.plans[site.plan].status(workspace.now)) != "used":  # type: ignore[index]
+            wrong.append(f"the plan that tore the file is {status}: it could be applied once more")
         if workspace.recover().torn:
             wrong.append("recover still says that it is torn")
         if findings := workspace.verify().findings:
