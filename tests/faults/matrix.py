@@ -189,6 +189,6 @@ def table(outcomes: Sequence[Outcome], what: str) -> str:
         for column in columns:
             here_ = [one for one in outcomes if (one.cell.row, one.cell.column) == (row, column)]
             bad = sum(bool(one.violations) for one in here_)
-            cells.append(f"{len(here_)}, **{bad} wrong**" if bad else str(len(here_)))
+            cells.append(f"{len(here_)}, **{bad} wrong**" if bad else str(len(here_) or "-"))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -31,6 +31,11 @@ by a real `knob` on a host of the [lab](lab.md), and each time followed by `knob
 whether the file is exactly the old or the new one with its attributes, nothing is left beside it, the exit code and
 the message are true, the ledger says what the file says, and `knob verify` finds nothing.
 """
+_WORDS = """\
+`silence` drops every packet, `mended` after a second; `no permission` takes the folder away from a user who is not root;
+`quota used up` refuses to everybody what needs room, on a btrfs (EDQUOT). `torn`: in the middle of the bytes, before the
+first and after 60; no disk can be made read-only then. A dash: not struck.
+"""
 
 
 def section(host: Sequence[Outcome], here: Sequence[Outcome], kills: str, facts: str) -> str:
@@ -44,9 +49,7 @@ def section(host: Sequence[Outcome], here: Sequence[Outcome], kills: str, facts:
         "",
         "### On the host and on the way to it",
         "",
-        "`silence` drops every packet, `mended` after a second; `no permission` takes the folder away from a user who is "
-        "not root; `quota used up` refuses to everybody what needs room, on a btrfs. `torn`: in the middle of the bytes.",
-        "",
+        _WORDS,
         matrix.table(host, "step"),
         "",
         "### On the operator's machine",
@@ -71,7 +74,7 @@ def told_of_kills(series: Sequence[tuple[int, dict[str, int], list[str]]]) -> st
         f"{total['old'] + total['new']} times a `knob set`, `knob revert` or `knob restore` was killed with SIGKILL at "
         f"a random moment ({total['too late']} more were done by then): {total['old']} left the old bytes, "
         f"{total['new']} left the new ones; {violations} violations. "
-        f"Seeds {', '.join(str(seed) for seed, _, _ in series)}."
+        f"Seeds {', '.join(str(seed) for seed in sorted(seed for seed, _, _ in series))}."
     )
 
 
