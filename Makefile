@@ -32,7 +32,7 @@ lab: $(VENV)/.dev ## A shell with two real hosts in namespaces and a workspace (
 
 faults: $(VENV)/.dev ## Every fault at every step of a change, and 200 kills; writes docs/reliability.md (root)
 	@.ci/tools
-	@PYTHONPATH=tests $(BIN)/python -m faults.run $(FAULTS_ARGS)
+	@PYTHONPATH=tests $(BIN)/python -m faults.run --write $(FAULTS_ARGS)
 
 fuzz: $(VENV)/.dev ## Many generated edits (FUZZ_ARGS="--seed 1 --count 1000000"), then all properties at length
 	@PYTHONPATH=tests/knobs $(BIN)/python tests/knobs/fuzz.py $(FUZZ_ARGS)

@@ -1,4 +1,4 @@
-"""Where people got hurt: each public thread about backups, edits and transports, and the tests that cover its kind."""
+"""Where people got hurt: public threads about backups, edits, confirming and transports, and the tests of their kinds."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ _LINES = "hosts/test_lines_and_shells.py::"
 _MATRIX = "faults/test_matrix.py::test_on_the_host_and_on_the_way"
 _SHAPE = "knobs/test_shapes.py::test_edit shapes/"
 
+_CONFIRMING = "confirming/test_confirming.py::"
+_PLAIN = "services/test_plain.py::"
+_TORN = "faults/test_in_place.py::test_torn"
+
 THREADS = {
     # backups
+    "ansible#29639": ("test_pruning.py::test_what_is_in_effect_can_still_be_reverted",),
     "ansible#9027": (_CONFORMANCE + "test_backup_names_are_exclusive",),
     "community.general#12011": (_ODD + "test_nothing_to_change_writes_nothing",),
     "ansible#11837": (
@@ -43,16 +48,38 @@ THREADS = {
     ),
     "salt#20910": (_CONFORMANCE + "test_a_symbolic_link_stays_and_its_target_is_changed",),
     "ansible-modules-core#4188": (_TRANSACTION + "test_a_bind_mounted_file", _ODD + "test_an_odd_file"),
-    "ansible#13981": (_TRANSACTION + "test_a_bind_mounted_file",),
+    "ansible#13981": (_TRANSACTION + "test_a_bind_mounted_file", _TORN),
     "ansible#83972": (_TRANSACTION + "test_ownership_that_can_not_be_kept_is_refused",),
     "ansible#25389": (_TRANSACTION + "test_attributes_that_can_not_be_kept_are_not_lost",),
     "nextcloud#25175": (_MATRIX, _TRANSACTION + "test_a_disk_that_gets_full_while_writing"),
     "moby#38797": (_MATRIX, _TRANSACTION + "test_a_full_disk_is_seen_before_anything_is_written"),
     "salt#69583": (_MATRIX, _FAULTS + "test_killed_before_every_command_of_the_transaction"),
-    "ansible#64899": ("faults/test_at_once.py::test_of_two_workspaces_one_wins",),
+    "ansible#64899": (
+        "faults/test_at_once.py::test_of_two_workspaces_one_wins",
+        "services/test_meanwhile.py::test_a_change_in_the_same_workspace_names_who_made_it",
+    ),
     "python-dotenv#360": (_SHAPE + "bytes-tabs-no-end.sh",),
     "python-dotenv#647": ("knobs/test_editing.py::test_values_arrive_literally",),
     "shellcheck#2132": (_SHAPE + "cont-comment-cuts.sh",),
+    # confirm and roll back
+    "deploy-rs#214": (_CONFIRMING + "test_nobody_confirms",),
+    "deploy-rs#246": (_CONFIRMING + "test_nobody_confirms",),
+    "deploy-rs#86": (_CONFIRMING + "test_the_way_back_is_rehearsed",),
+    "deploy-rs#68": (_PLAIN + "test_the_deadline_restarts_what_the_change_restarted",),
+    "ansible#40626": (
+        _CONFIRMING + "test_the_client_is_killed",
+        "confirming/test_timer.py::test_it_survives_a_reboot",
+    ),
+    "nornir_napalm#69": (_CONFIRMING + "test_what_waits_is_said_under_every_command",),
+    "luci#3628": (_PLAIN + "test_a_window_that_the_start_would_use_up_is_refused",),
+    "network-role#154": (_CONFIRMING + "test_one_at_a_time",),
+    "netplan#548": (_CONFIRMING + "test_nobody_confirms",),
+    "napalm#1701": (_CONFIRMING + "test_somebody_edits_the_file_meanwhile", _MATRIX, _TORN),
+    "helm#5237": ("test_undo.py::test_undo_keeps_later_edits", "test_undo.py::test_undo_refuses_to_guess"),
+    "capistrano#1885": (
+        "test_undo.py::test_undo_keeps_later_edits",
+        "services/test_meanwhile.py::test_a_change_by_another_workspace_is_told_to_whoever_restarts",
+    ),
     # transport
     "kamal#656": (_TRANSACTION + "test_a_lock_never_outlives_its_holder", _MATRIX),
     "ansible#2268": (_LINES + "test_login_shells_that_are_noisy",),

@@ -128,7 +128,7 @@ def attempt(
     except KeyboardInterrupt:
         raise Interrupted(
             f"interrupted while {short(plan.id)} was being applied to {target.name}; the live file is exactly the "
-            "old or exactly the new one",
+            f"old or exactly the new one{', or torn if it was written in place' if planned.in_place else ''}",
             hint="`knob recover` looks which, and records it",
             change=plan.id,
         ) from None
@@ -181,6 +181,11 @@ def _stand_down(desk: Desk, armed: Pending | None, target: Target, reconnect: Co
 
     with suppress(KnobError):
         confirming.disarm(desk, armed, target, reconnect(), reason)
+
+
+def way_back(plan: Plan) -> str:
+    """The command that puts back the backup of an attempt that left neither the old nor the new bytes."""
+    return f"`knob revert {short(plan.id)} --exact{' --in-place' if plan.planned.in_place else ''}`"
 
 
 def settle(desk: Desk, attempt: Attempt, target: Target, host: Host) -> Settled:
@@ -372,7 +377,8 @@ def _after_loss(
         case "overwritten":
             raise StateUnknown(
                 f"{lost.message}; a fresh look shows bytes that are neither those before nor those planned",
-                hint=f"see `knob diff {target.name}`; the backup is at {settled.backup or 'a place not known'}",
+                hint=f"{way_back(plan)} puts back what was there before, unless somebody else has written since: see "
+                f"`knob diff {target.name}`; the backup is at {settled.backup or 'a place not known'}",
                 change=plan.id,
                 commands=[command_line(("sha256sum", target.path))],
             ) from lost

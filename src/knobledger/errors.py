@@ -112,6 +112,13 @@ class Conflict(KnobError):
     exit_code = 10
 
 
+class Overtaken(KnobError):
+    """Written and restarted, but somebody else changed the file meanwhile. Values: `holder`, `since`, `base`, `live`."""
+
+    kind = "overtaken"
+    exit_code = 10
+
+
 class Busy(KnobError):
     """Somebody else holds the lock. Values: `holder`, `since`."""
 

@@ -74,6 +74,11 @@ class Attempt(Struct):
             isinstance(self.outcome, Settled) and self.outcome.outcome == "applied"
         )
 
+    @property
+    def torn(self) -> bool:
+        """The file was seen with neither base nor result."""
+        return isinstance(self.outcome, Settled) and self.outcome.outcome == "overwritten"
+
 
 class Plan(Struct):
     """A plan and all that happened to it. `id` is the change's id as well."""
@@ -108,7 +113,7 @@ class Plan(Struct):
         """An attempt that left the file untouched does not spend the plan."""
         if any(attempt.in_doubt for attempt in self.attempts):
             return "in doubt"
-        if any(attempt.succeeded or isinstance(attempt.outcome, RolledBack) for attempt in self.attempts):
+        if any(one.succeeded or one.torn or isinstance(one.outcome, RolledBack) for one in self.attempts):
             return "used"
         if self.rejected:
             return "rejected"

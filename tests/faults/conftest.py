@@ -13,10 +13,10 @@ def sites(
     request: pytest.FixtureRequest, plain_host: LabHost, tmp_path_factory: pytest.TempPathFactory
 ) -> Sites:
     """The same host by each transport."""
-    return Sites.on(plain_host, tmp_path_factory.mktemp(request.param), request.param)
+    return Sites(plain_host, tmp_path_factory.mktemp(request.param), request.param)
 
 
 @pytest.fixture(scope="session")
 def fabric_sites(plain_host: LabHost, tmp_path_factory: pytest.TempPathFactory) -> Sites:
     """By the default transport, for what does not depend on it."""
-    return Sites.on(plain_host, tmp_path_factory.mktemp("default"), "fabric")
+    return Sites(plain_host, tmp_path_factory.mktemp("default"), "fabric")

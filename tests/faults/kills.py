@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import re
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from faults.site import ENV, NEW, OLD, SCRIPT, Site
+from faults.site import ENV, NEW, OLD, Site
 from knobledger.names import digest_of
 
 _SHAPE = re.compile(re.escape(OLD).replace(b"256", rb"\d+"))
@@ -30,19 +31,21 @@ class Kills:
     ended: Counter[str] = field(default_factory=Counter)
     """rounds by how they came out: `old`, `new` bytes, or `too late` to be killed"""
 
-    def run(self, count: int, told: Callable[[str], None] = lambda _: None) -> None:
-        """So many kills that found their process alive."""
+    def run(
+        self, count: int, told: Callable[[str], None] = lambda _: None, until_s: float = math.inf
+    ) -> None:
+        """So many kills that found their process alive; none after `until_s` (monotonic)."""
         self.site.put_back()
         root = self.site.workspace("kills")
         chance = random.Random(self.seed)
-        seen = {digest_of(OLD), digest_of(NEW)}
+        seen: set[str] = {digest_of(OLD), digest_of(NEW)}
         for command in (("set", self.site.target, "TARGET_CTAS=300"), ("revert", "@")):
             begun = time.monotonic()
             assert self._start(root, *command).wait(60) == 0
             usual_s = time.monotonic() - begun
             seen.add(digest_of(self.site.live))
         number = killed = 0
-        while killed < count:
+        while killed < count and time.monotonic() < until_s:
             number += 1
             command = chance.choice(
                 (("set", self.site.target, f"TARGET_CTAS={1000 + number}"), ("revert", "@"), ("restore", "@"))
@@ -104,7 +107,7 @@ class Kills:
             wrong.append(f"{where}: the file is {live!r}")
         if self.site.attributes() != self.site.look:
             wrong.append(f"{where}: attributes {self.site.attributes()}")
-        folder = self.site.host.at(SCRIPT).parent
+        folder = self.site.host.at(self.site.script).parent
         left = [name for name in os.listdir(folder) if name not in ("serve.sh", ".knobledger")]
         left += [
             path.name

@@ -2,6 +2,8 @@
 
     python -m faults.paused POINT WORDS...
 
+POINT is the number of a line, or `N bytes`: in the middle of writing in place; `back-` before it: while putting back.
+
 The script that is shipped knows nothing of this: points are put into the copy that is sent. POINT `record` stops
 nowhere, and leaves the points that were passed, and the steps between them, in `PASSED` on the host.
 """
@@ -47,8 +49,19 @@ FAIL_VERIFY = (
 )
 
 
+WRITE_IN_PLACE = 'swap_in_place() { why=$(cat -- "$1" 2>&1 >"$target"); }'
+
+
+def torn(script: str, count: int) -> str:
+    """The script with points, `stage` and `backup` by what is written, in the middle of writing it in place."""
+    assert WRITE_IN_PLACE in script
+    which = 'case $1 in "$stage") knob_point stage ;; *) knob_point backup ;; esac'
+    halves = f'head -c {count} -- "$1" && {{ {which}; }} && tail -c +{count + 1} -- "$1"'
+    return script.replace(WRITE_IN_PLACE, f'swap_in_place() {{ why=$({{ {halves}; }} 2>&1 >"$target"); }}')
+
+
 def with_points(script: str, point: str) -> str:
-    """The script with a stop at a point, which is the number of a line."""
+    """The script with a stop at a point, which is the number of a line, or a name of `torn`."""
     if point == "record":
         stop = f'knob_point() {{ [ "$asked" != replace ] || echo "$1" >>{PASSED}; }}'
     else:
@@ -88,10 +101,14 @@ def main() -> None:
     """Runs the command to its end; its exit code is ours."""
     point, *words = sys.argv[1:]
     shipped = wire.script().decode()
-    if point.startswith("back-"):
+    back = point.startswith("back-")
+    if back:
         point = point.removeprefix("back-")
         assert FAIL_VERIFY[0] in shipped
         shipped = shipped.replace(*FAIL_VERIFY)
+    if point.endswith(" bytes"):
+        shipped = torn(shipped, int(point.removesuffix(" bytes")))
+        point = "backup" if back else "stage"
     pointed = with_points(shipped, point).encode()
     wire.script = lambda: pointed  # type: ignore[assignment]
     sys.argv[1:] = words

@@ -22,9 +22,8 @@ from knobledger.workspace import Workspace
 from lab import LabHost
 
 _TESTS = Path(__file__).parents[1]
-FOLDER = "/srv/app/decode"
-SCRIPT = f"{FOLDER}/serve.sh"
-FILLER = "/srv/app/filler"
+SMALL, QUOTA = "/srv/app", "/srv/quota"
+"""disks of a host that the target may be on: one of 256 KB, and one with a quota"""
 USER = "op"
 UID = 1600
 OLD = b"#!/bin/bash\nexport CUDA_VISIBLE_DEVICES=4,5,6,7\nexport TARGET_CTAS=256\nexec sleep infinity\n"
@@ -32,8 +31,9 @@ NEW = OLD.replace(b"=256", b"=512")
 ENV = {"KNOBLEDGER_ACTOR": "anna", "TZ": "UTC"}
 
 
-_LIMITS = {"connect_timeout": "20s", "command_timeout": "60s"}
-SHORT_LIMITS = {"connect_timeout": "2s", "command_timeout": "4s"}
+_LIMITS = {"connect_timeout": "90s", "command_timeout": "180s"}
+"""far beyond what a busy machine needs: a time-out shall come of a fault only"""
+SHORT_LIMITS = {"connect_timeout": "4s", "command_timeout": "6s"}
 """for a host that is silent, so that it is given up soon"""
 
 
@@ -60,6 +60,9 @@ class Site:
     folder: Path
     transport: str = "fabric"
     user: str = "root"
+    disk: str = SMALL
+    in_place: bool = False
+    """a second hard link leads to the target"""
     template: Path = field(init=False)
     plan: str = field(init=False, default="")
     look: tuple[str, ...] = field(init=False, default=())
@@ -71,26 +74,51 @@ class Site:
         self.put_back()
         self._make_plan()
 
+    @property
+    def app(self) -> str:
+        """The target's folder, on the host."""
+        return f"{self.disk}/decode"
+
+    @property
+    def script(self) -> str:
+        """The target, on the host."""
+        return f"{self.app}/serve.sh"
+
+    @property
+    def link(self) -> str:
+        """The other name of a target that is written in place, on the host."""
+        return f"{self.disk}/link"
+
+    @property
+    def filler(self) -> str:
+        """A file for what fills the disk."""
+        return f"{self.disk}/filler"
+
     def settle_in(self) -> None:
         """Once for a host: its small disk, and a user who is not root."""
         passwd = self.host.at("/etc/passwd")
         if f"{USER}:" not in passwd.read_text():
             with passwd.open("a") as file:
                 file.write(f"{USER}:x:{UID}:{UID}::/home/{USER}:/bin/sh\n")
-            self.host.small_disk("/srv/app", "size=256k,mode=755")
+            self.host.small_disk(SMALL, "size=256k,mode=755")
             self.host.small_disk("/srv/ws", "size=8m")
+        if self.disk == QUOTA and not self.host.at(QUOTA).exists():
+            self.host.quota_disk(QUOTA)
 
     def put_back(self) -> None:
         """The old file with all its attributes, nothing beside it, and no trace of a test before."""
         for name in (AT, GO, PASSED):
             self.host.at(name).unlink(missing_ok=True)
         self.host.run(
-            "sh", "-c", f"chattr -R -ia {FOLDER} 2>/dev/null; rm -rf {FOLDER} {FILLER}", check=False
+            "sh",
+            "-c",
+            f"chattr -R -ia {self.app} 2>/dev/null; rm -rf {self.app} {self.filler} {self.link}",
+            check=False,
         )
-        folder = self.host.at(FOLDER)
+        folder = self.host.at(self.app)
         folder.mkdir()
         folder.chmod(0o755)
-        target = self.host.at(SCRIPT)
+        target = self.host.at(self.script)
         target.write_bytes(OLD)
         if self.user == USER:
             os.chown(folder, UID, UID)
@@ -99,23 +127,29 @@ class Site:
         os.utime(target, (1_700_000_000, 1_700_000_000))
         with contextlib.suppress(OSError):  # a tmpfs before Linux 6.6 has none
             os.setxattr(target, "user.origin", b"set by hand")
-        self.host.run("setfacl", "-m", "u:7:r-x", SCRIPT)
+        if self.in_place:
+            os.link(target, self.host.at(self.link))
+        self.host.run("setfacl", "-m", "u:7:r-x", self.script)
         self.look = self.attributes()
 
     def attributes(self) -> tuple[str, ...]:
         """Of the target now."""
-        shown = self.host.run("getfacl", "-cEpn", "--", SCRIPT).stdout.decode()
-        xattrs = self.host.run("getfattr", "-d", "-m", "user", "--absolute-names", SCRIPT).stdout.decode()
-        stat = os.stat(self.host.at(SCRIPT))
+        shown = self.host.run("getfacl", "-cEpn", "--", self.script).stdout.decode()
+        xattrs = self.host.run(
+            "getfattr", "-d", "-m", "user", "--absolute-names", self.script
+        ).stdout.decode()
+        stat = os.stat(self.host.at(self.script))
         return (f"{stat.st_uid}:{stat.st_gid}", f"{stat.st_mode:o}", str(stat.st_nlink), shown, xattrs)
 
     def _make_plan(self) -> None:
         found(self.template)
-        service = f'[hosts.{self.host.name}.services.decode]\nscript = "{SCRIPT}"\n'
+        service = f'[hosts.{self.host.name}.services.decode]\nscript = "{self.script}"\n'
         more = {"transport": self.transport, "user": self.user, **_LIMITS}
         (self.template / "hosts.toml").write_text(self.host.toml(service, **more))
         with self.open(self.template) as workspace:
-            report = workspace.set([self.target], [Request("TARGET_CTAS", "512")], Options())
+            report = workspace.set(
+                [self.target], [Request("TARGET_CTAS", "512")], Options(in_place=self.in_place)
+            )
         assert not isinstance(report, NothingToDo)
         self.plan = report.id
         with self.open(self.template) as workspace:
@@ -131,7 +165,7 @@ class Site:
     @property
     def live(self) -> bytes:
         """What is in the file."""
-        return self.host.at(SCRIPT).read_bytes()
+        return self.host.at(self.script).read_bytes()
 
     def open(self, root: Path) -> Workspace:
         """The workspace in this process."""
@@ -156,8 +190,17 @@ class Site:
         self, root: Path | str, *launcher: str, before: tuple[str, ...] = ()
     ) -> subprocess.Popen[bytes]:
         """A real `knob apply PLAN`, started by a launcher of ours (a module and its words)."""
+        return self._started(
+            *before, sys.executable, "-m", *launcher, "-C", str(root), "--json", "apply", self.plan
+        )
+
+    def knob(self, root: Path, *words: str) -> subprocess.Popen[bytes]:
+        """A real `knob --json`."""
+        return self._started(sys.executable, "-m", "knobledger", "-C", str(root), "--json", *words)
+
+    def _started(self, *argv: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [*before, sys.executable, "-m", *launcher, "-C", str(root), "--json", "apply", self.plan],
+            argv,
             env={
                 **os.environ,
                 **ENV,
@@ -171,7 +214,7 @@ class Site:
 
     def strays(self) -> list[str]:
         """What is beside the target or among the backups and is neither target nor whole backup."""
-        folder = self.host.at(FOLDER)
+        folder = self.host.at(self.app)
         left = [str(name) for name in os.listdir(folder) if name not in ("serve.sh", ".knobledger")]
         backups = folder / ".knobledger"
         if backups.exists():
@@ -181,7 +224,7 @@ class Site:
         return left
 
 
-def ended(process: subprocess.Popen[bytes], timeout_s: float = 60) -> Ended:
+def ended(process: subprocess.Popen[bytes], timeout_s: float = 600) -> Ended:
     """Waits for a `knob` with --json."""
     stdout, stderr = process.communicate(timeout=timeout_s)
     document = json.loads(stdout) if stdout.strip() else {}
@@ -192,9 +235,10 @@ def violations(site: Site, root: Path, end: Ended) -> list[str]:
     """Everything that is not as it must be after an attempt that was disturbed, and `knob recover`."""
     wrong = []
     live = site.live
-    if live not in (OLD, NEW):
+    torn = live not in (OLD, NEW)
+    if torn and not site.in_place:
         wrong.append(f"the file holds neither the old nor the new bytes: {live!r}")
-    if site.attributes() != site.look:
+    if not torn and site.attributes() != site.look:
         wrong.append(f"attributes {site.attributes()} are not {site.look}")
     wrong += _said(end, live)
     site.limits(root, _LIMITS)
@@ -214,6 +258,33 @@ def violations(site: Site, root: Path, end: Ended) -> list[str]:
             wrong.append(f"the ledger says changed: {live != NEW}, the file: {live == NEW}")
         if findings := workspace.verify().findings:
             wrong.append(f"verify finds {findings}")
+    if not (torn and site.in_place):
+        return wrong
+    [told] = recovered.torn or [None]
+    if told is None or not told.backup or site.host.at(told.backup).read_bytes() != OLD:
+        wrong.append(f"recover does not say where the old bytes are: {told}")
+    return wrong + _mended(site, root)
+
+
+def _mended(site: Site, root: Path) -> list[str]:
+    """A file that is neither: one command brings back what was before, as the ledger and the backup have it."""
+    with site.open(root) as workspace:
+        if not workspace.state.plans[site.plan].attempts[-1].torn:  # type: ignore[index]
+            return ["the ledger does not say that the file holds neither the old nor the new bytes"]
+    words = ("revert", site.plan, "--exact", "--in-place", "--go-ahead")
+    end = ended(site.knob(root, *words))
+    wrong = [] if end.code == 0 else [f"`knob {' '.join(words)}` ended with {end.code}: {end.message}"]
+    if site.live != OLD:
+        wrong.append(f"the file could not be brought back: {site.live!r}")
+    if site.attributes() != site.look:
+        wrong.append(f"attributes after that {site.attributes()} are not {site.look}")
+    with site.open(root) as workspace:
+        if (status := workspace.state.plans[site.plan].status(workspace.now)) != "used":  # type: ignore[index]
+            wrong.append(f"the plan that tore the file is {status}: it could be applied once more")
+        if workspace.recover().torn:
+            wrong.append("recover still says that it is torn")
+        if findings := workspace.verify().findings:
+            wrong.append(f"verify finds after that {findings}")
     return wrong
 
 

@@ -17,7 +17,7 @@ import pytest
 from faults.matrix import Sites
 from faults.paused import AT, GO
 from faults.remote import points
-from faults.site import ENV, NEW, OLD, SCRIPT, Ended, Site, ended
+from faults.site import ENV, NEW, OLD, Ended, Site, ended
 from lab.fixtures import MARKS
 
 pytestmark = [*MARKS, pytest.mark.tool("setfacl", "getfacl", "getfattr", "git"), pytest.mark.timeout(300)]
@@ -116,11 +116,11 @@ def test_a_script_that_runs_through_a_restore_prints_its_own_lines(site: Site) -
     """Its file is set, taken back and restored under it; in place is refused meanwhile."""
     lines = "".join(f'echo "$TARGET_CTAS {number}"\nsleep 0.1\n' for number in range(400))
     text = f"#!/bin/bash\nexport TARGET_CTAS=256\n{lines}".encode()
-    target = site.host.at(SCRIPT)
+    target = site.host.at(site.script)
     target.write_bytes(text)
     root = site.workspace("running")
     process = subprocess.Popen(
-        ["nsenter", "-t", str(site.host.init), "-a", "--", "bash", SCRIPT], stdout=subprocess.PIPE
+        ["nsenter", "-t", str(site.host.init), "-a", "--", "bash", site.script], stdout=subprocess.PIPE
     )
     try:
         assert process.stdout is not None
@@ -135,7 +135,7 @@ def test_a_script_that_runs_through_a_restore_prints_its_own_lines(site: Site) -
         assert target.read_bytes() == text.replace(b"256", b"99", 1)
         # The text that it runs has no name any more: a new one is to be executed for the second half.
         second = subprocess.Popen(
-            ["nsenter", "-t", str(site.host.init), "-a", "--", "bash", SCRIPT], stdout=subprocess.PIPE
+            ["nsenter", "-t", str(site.host.init), "-a", "--", "bash", site.script], stdout=subprocess.PIPE
         )
         try:
             assert second.stdout is not None

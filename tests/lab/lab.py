@@ -170,6 +170,14 @@ class LabHost:
         """A file system of its own at a path, a tmpfs with these mount options; stays over a reboot."""
         self._ask("small_disk", path=path, options=options)
 
+    def quota_disk(self, path: str) -> None:
+        """One file system with a quota, at a path; stays over a reboot. Needs mkfs.btrfs and a kernel with btrfs."""
+        self._ask("quota_disk", path=path)
+
+    def quota(self, *, used_up: bool) -> None:
+        """From now on nobody may write there (EDQUOT), not even root: only reading and removing work. Or all again."""
+        self._ask("quota", used_up=used_up)
+
     def mount(self, *argv: str) -> None:
         """A command `mount` or `umount` in the host and its later boots; paths by `inner`."""
         self._ask("mount", argv=list(argv))

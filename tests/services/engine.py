@@ -2,7 +2,8 @@
 
     engine.py NAME PORT [UPSTREAM_PORT...]
 
-STARTS_IN_S: /health says 503 until then. CRASH_AFTER_S: it dies. IGNORES_TERM: SIGTERM does nothing.
+STARTS_IN_S: /health says 503 until then. STARTS_WHEN: and until there is this file.
+CRASH_AFTER_S: it dies. IGNORES_TERM: SIGTERM does nothing.
 KEEPS_ON: where its port is taken it stays alive without one. ORDER: a file that gets a line at start and stop.
 """
 
@@ -29,6 +30,7 @@ def order(what):
 class Page(BaseHTTPRequestHandler):
     def do_GET(self):
         up = time.monotonic() - BEGUN > float(os.environ.get("STARTS_IN_S", "0"))
+        up = up and os.path.exists(os.environ.get("STARTS_WHEN", "/"))
         if self.path == "/health" and not up:
             self.say(503, {"status": "starting"})
         elif self.path == "/metrics":

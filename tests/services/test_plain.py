@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
+import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -239,3 +242,52 @@ def test_the_lines_for_a_supervisor_restart_it(plain: Plain) -> None:
     now = look(LocalHost(), service)
     assert now.main is not None
     assert now.pids != tuple(first["pids"])
+
+
+def test_a_window_that_the_start_would_use_up_is_refused(plain: Plain) -> None:
+    """luci#3628: half a minute is too short for a service that loads for minutes."""
+    plain.knobs(STARTS_IN_S="6")
+    plain.configure(plain.gate('http = "http://127.0.0.1:PORT/health"', "60s"))
+    plain.restarted()
+    before = (plain.sshd.sandbox / "knobs.env").read_bytes()
+    words = (
+        "set",
+        "gpu1/decode",
+        "CTAS=512",
+        "--restart",
+        "service",
+        "--confirm-within",
+        "10s",
+        "--go-ahead",
+    )
+    error = plain.knob(*words, code=1).json["error"]
+    assert "gpu1/decode has taken " in error["message"]
+    assert re.search(r"--confirm-within \d+s", error["hint"])
+    assert (plain.sshd.sandbox / "knobs.env").read_bytes() == before
+
+
+def test_the_deadline_restarts_what_the_change_restarted(plain: Plain) -> None:
+    """deploy-rs#68: the roll-back restarted fewer services than the change."""
+    plain.configure(plain.gate('tcp = "127.0.0.1:PORT"', "60s"))
+    plain.restarted()
+    words = (
+        "set",
+        "gpu1/decode",
+        "CTAS=512",
+        "--restart",
+        "service",
+        "--confirm-within",
+        "10m",
+        "--go-ahead",
+    )
+    [made] = plain.knob(*words).json["restart"]["services"]
+    armed = plain.sshd.sandbox / ".knobledger/knobs.env.armed"
+    (armed / "deadline").write_text(f"{int(time.time())}\n")
+    fired = subprocess.run(
+        ("/bin/sh", str(armed / "supervise"), "fire", str(armed)), capture_output=True, check=False
+    )
+    assert b"CTAS=256" in (plain.sshd.sandbox / "knobs.env").read_bytes(), fired
+    now = look(LocalHost(), Config.load(plain.root).service("gpu1/decode"))
+    assert now.main is not None
+    assert now.main not in made["pids"]
+    assert b"CTAS=256" in Path(f"/proc/{now.main}/environ").read_bytes()

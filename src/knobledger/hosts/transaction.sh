@@ -312,9 +312,12 @@ room() {
     [ -z "$avail" ] || [ "$avail" -gt $(($2 / 1024 + 16)) ]
 }
 
+# room_why: what `why` says of a full disk or a quota, as the end of a message; nothing else of it.
+room_why() { case $why in *'quota exceeded'* | *'No space left'*) printf ': %s' "${why##*: }" ;; esac; }
+
 # The attributes of FROM, on TO that exists: owner first, since chown takes setuid and capabilities away.
 dress() {
-    cp --attributes-only --preserve=mode,ownership,xattr${selinux:+,context} -- "$1" "$2" 2>/dev/null && return
+    why=$(cp --attributes-only --preserve=mode,ownership,xattr${selinux:+,context} -- "$1" "$2" 2>&1) && return
     chown "$b_uid:$b_gid" "$2" 2>/dev/null
     chmod "$b_mode" "$2" || return 1
     if [ -n "$b_acl" ]; then getfacl -cEp -- "$1" | setfacl --set-file=- -- "$2" || return 1; fi
@@ -338,7 +341,7 @@ flush() {
     if have sync; then sync -- "$@"; else for f in "$@"; do dd if=/dev/null of="$f" conv=notrunc,fsync; done; fi
 }
 
-new_file() { (set -C && : >"$1") 2>/dev/null; }
+new_file() { (set -C && : >"$1"); }
 
 # copy_whole FROM TO: content, attributes and times, into TO that exists. GNU's -p leaves xattrs out.
 copy_whole() {
@@ -399,7 +402,7 @@ make_backup_dir() {
 # claim FILE NAME: gives FILE the name, if nobody has it. The second way is for disks without hard links.
 claim() {
     [ ! -e "$2" ] || return 1
-    ln -- "$1" "$2" 2>/dev/null || { new_file "$2" && mv -f -- "$1" "$2"; }
+    why=$(ln -- "$1" "$2" 2>&1) || { new_file "$2" 2>/dev/null && mv -f -- "$1" "$2"; }
 }
 
 # Sets backup to a name that nobody had: NAME.bak, NAME.2.bak, ... It gets its name when it is whole and proven.
@@ -424,7 +427,7 @@ backup_file() {
     esac
     backup=$bdir/$bname number=1
     until claim "$bstage" "$backup"; do
-        [ -e "$backup" ] || [ -L "$backup" ] || fail backup notwritten "can't create a file in $bdir"
+        [ -e "$backup" ] || [ -L "$backup" ] || fail backup notwritten "can't create a file in $bdir: ${why##*: }"
         number=$((number + 1))
         backup=$bdir/$stem.$number$tail
     done
@@ -498,7 +501,7 @@ roll_back() {
     if [ "$way" = rename ]; then
         [ -n "$stage" ] && rm -f -- "$stage"
         stage=$folder/.knobledger.stage.$$.$me.$nonce.back
-        new_file "$stage" || { why="can't create a file in ${folder:-/}" && return 1; }
+        why=$(new_file "$stage" 2>&1) || { why="can't create a file in ${folder:-/}: ${why##*: }" && return 1; }
         copy_whole "$backup" "$stage" || return 1
         flush "$stage" 2>/dev/null
         swap_rename "$stage" || return 1
@@ -511,7 +514,7 @@ roll_back() {
     flush "$target" "${folder:-/}" 2>/dev/null
     digest "$target"
     [ "$sum" = "$base" ] || { why="the live file has the digest ${sum:-(unreadable)} after the roll-back" && return 1; }
-    same "$target" || { why="after the roll-back $differs" && return 1; }
+    same "$target" || { why="after the roll-back $differs$(room_why)" && return 1; }
 }
 
 give_up() {
@@ -572,7 +575,7 @@ replace() {
     sign_lock
     backup_file
     dress "$target" "$stage"
-    same "$stage" || fail stage notwritten "the new file can't have the attributes of the old one ($differs)"
+    same "$stage" || fail stage notwritten "the new file can't have the attributes of the old one ($differs)$(room_why)"
     if [ -n "$matches" ]; then
         compare_files "$matches" "$stage" || fail stage notwritten "the new content is not equal to $matches"
     fi

@@ -79,7 +79,7 @@ def _(report: Difference, page: Paper) -> None:
 
 @render.register
 def _(report: Recovered, page: Paper) -> None:
-    if not report.settled and not report.unsettled and not report.restarts:
+    if not (report.settled or report.unsettled or report.restarts or report.torn):
         line(page, "nothing is in doubt")
     words = {
         "applied": "the change is in the file",
@@ -88,6 +88,13 @@ def _(report: Recovered, page: Paper) -> None:
     }
     for change, target, outcome in report.settled:
         line(page, f"{short(change)}  {target}: settled, {outcome}: {words.get(outcome, '')}")
+    for torn in report.torn:
+        line(
+            page,
+            f"{short(torn.change)}  {torn.target}: holds neither the bytes before nor those planned",
+            "red",
+        )
+        line(page, f"  {torn.command} puts back what was before, from {torn.backup or 'the snapshot'}", "red")
     for change, target, message, _ in report.unsettled:
         line(page, f"{short(change)}  {target}: still in doubt: {message}", "red")
     for one in report.restarts:

@@ -144,12 +144,24 @@ class RecoveredRestart(Struct, frozen=True):
         }
 
 
+class TornFile(Struct, frozen=True):
+    """A file that was found with neither the bytes before an attempt nor those planned."""
+
+    change: EventId
+    target: TargetName
+    backup: HostPath | None
+    command: str
+    """brings back what was there before; a `knob` command"""
+
+
 class Recovered(Struct, frozen=True):
     """What `recover` settled: (change, target, outcome), and what it could not: (.., message, exit code)."""
 
     settled: tuple[tuple[EventId, TargetName, str], ...]
     unsettled: tuple[tuple[EventId, TargetName, str, int], ...]
     restarts: tuple[RecoveredRestart, ...] = ()
+    torn: tuple[TornFile, ...] = ()
+    """those that nobody has written since, whether settled now or before"""
 
     @property
     def exit_code(self) -> int:
@@ -169,6 +181,16 @@ class Recovered(Struct, frozen=True):
                 for change, target, message, _ in self.unsettled
             ],
         }
+        if self.torn:
+            out["torn"] = [
+                {
+                    "change": one.change,
+                    "target": one.target,
+                    "backup": one.backup,
+                    "command": one.command.strip("`"),
+                }
+                for one in self.torn
+            ]
         if self.restarts:
             out["restarts"] = [one.to_json() for one in self.restarts]
         return out

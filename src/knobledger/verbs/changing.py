@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from knobledger import fleet
-from knobledger.apply import ready
+from knobledger.apply import ready, way_back
 from knobledger.drafting import Draft, Options, draft_content, draft_edit
 from knobledger.errors import KnobError, NotApproved, PlanMode, Refused, Unknown, Usage
 from knobledger.events.changes import Approved, Observed, Rejected
@@ -62,10 +62,18 @@ class Changing(Confirming, Asking):
         return self._drafted(draft_content(self.desk, seen, content, options))
 
     def revert(self, change: str, options: Options) -> PlanReport | NothingToDo:
-        """Plans the undoing of a change, or of an edit by hand."""
+        """Plans the undoing of a change, of an edit by hand, or (`exact`) of an attempt that left neither old nor new."""
         from knobledger.undoing import change_to_revert
 
-        return self._undo("revert", change_to_revert(self.state, self._change_or_edit(change)), options)
+        found = self._torn(change) or change_to_revert(self.state, self._change_or_edit(change))
+        return self._undo("revert", found, options)
+
+    def _torn(self, text: str) -> EventId | None:
+        """A plan that never became a change, and after which a file held neither the old nor the new bytes."""
+        plan = None if text.startswith("@") else self.state.plans.get(self.desk.ledger.resolve(text))
+        if plan is None or plan.is_change or not any(one.torn for one in plan.attempts):
+            return None
+        return plan.id
 
     def restore(self, what: str, options: Options) -> PlanReport | NothingToDo:
         """Plans the undoing of a revert, named by itself, by the change it took back, or by a backup's name.
@@ -111,7 +119,7 @@ class Changing(Confirming, Asking):
         if isinstance(event, Observed):
             applied = [event.target]
         else:
-            applied = [a.started.target for a in self.state.plans[change].attempts if a.succeeded]
+            applied = self._written(self.state.plans[change], options)
         self.check_window(applied, options)
         where = self.config.targets(applied)
         fleet.sizes(options.batches, len(where))
@@ -123,6 +131,16 @@ class Changing(Confirming, Asking):
             skip_unreachable=options.skip_unreachable,
         )
         return self._drafted(draft_undo(self.desk, verb, change, targets, options, left_out))
+
+    def _written(self, plan: Plan, options: Options) -> list[TargetName]:
+        """Where a plan has written; half-written files have nothing to merge with, so only `exact` brings these back."""
+        found = [one.started.target for one in plan.attempts if one.succeeded or (one.torn and options.exact)]
+        if not found:
+            raise Refused(
+                f"{short(plan.id)} left neither the bytes before nor those planned: only the whole backup can come back",
+                hint=f"{way_back(plan)} puts it back",
+            )
+        return list(dict.fromkeys(found))
 
     def _drafted(self, draft: Draft) -> PlanReport | NothingToDo:
         if draft.plan is None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from knobledger.errors import Busy, PlanMode, Refused, RolledBack, Unhealthy
-from knobledger.names import EventId, short
+from knobledger.names import EventId, TargetName, short
 from knobledger.opening import Opening
 from knobledger.plan import RestartScope
 
@@ -141,7 +141,8 @@ class Serving(Opening):
     def restart_after(self, plan: Plan, *, cause: Cause = "change", resumes: EventId | None = None) -> None:
         """Restarts what the plan of a change names, once its files are written.
 
-        Raises `Unhealthy` (23), or `RolledBack` (21) where the plan says to roll back, and that is proven.
+        Raises `Unhealthy` (23), `RolledBack` (21) where the plan says to roll back, and that is proven, or `Overtaken` (10)
+        where somebody else changed a file while the services were being restarted.
         """
         scope = plan.planned.restart
         if scope == "none":
@@ -150,6 +151,8 @@ class Serving(Opening):
         wanted = {edit.name for file in plan.planned.files for edit in file.edits if edit.after is not None}
         result = self._chain(services, cause, scope, plan=plan.id, wanted=wanted, resumes=resumes)
         if result.ended.outcome == "done":
+            if cause == "change":
+                self._check_meanwhile(plan)
             return
         error = self._unhealthy(result, f"change {short(plan.id)} is applied, but ")
         error.values["change"] = plan.id
@@ -165,6 +168,14 @@ class Serving(Opening):
             hint=f"`knob show {short(plan.id)}`; the roll back is change {short(back)}",
             **{**error.values, "rolled_back_by": back},
         )
+
+    def _check_meanwhile(self, plan: Plan) -> None:
+        from knobledger.verbs import meanwhile
+
+        for name in _written(plan):
+            target, file = self.config.target(name), plan.file_of(name)
+            if file is not None:
+                meanwhile.check(self.ledger, plan, file, target, self.host(target.host))
 
     def roll_back(
         self, plan: Plan, services: Sequence[str], why: str, *, resumes: EventId | None = None
@@ -227,6 +238,6 @@ def worked_on(chain: Chain) -> bool:
     return True
 
 
-def _written(plan: Plan) -> list[str]:
+def _written(plan: Plan) -> list[TargetName]:
     """The targets that a plan was applied to."""
     return [attempt.started.target for attempt in plan.attempts if attempt.succeeded]

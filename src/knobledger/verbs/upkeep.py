@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from knobledger.apply import settle
+from knobledger.apply import settle, way_back
 from knobledger.errors import KnobError, PlanMode, Refused
+from knobledger.events.changes import Settled
 from knobledger.ledger.store import Ledger
 from knobledger.names import EventId, TargetName
 from knobledger.verbs.recovering import Recovering, Settling
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from knobledger.folds.arming import Pending
     from knobledger.pruning import Choice
     from knobledger.report.changes import Log
-    from knobledger.report.upkeep import Indexed, Prunable, Recovered, Verified
+    from knobledger.report.upkeep import Indexed, Prunable, Recovered, TornFile, Verified
+    from knobledger.state import Attempt
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
@@ -48,12 +50,35 @@ class Upkeep(Recovering):
             self._settle_armed(pending, settled, unsettled)
         self._sweep()
         self.desk.ledger.tidy()
-        return Recovered(tuple(settled), tuple(unsettled), self.recover_restarts(restarts))
+        return Recovered(
+            tuple(settled), tuple(unsettled), self.recover_restarts(restarts), self._torn_files()
+        )
+
+    def _torn_files(self) -> tuple[TornFile, ...]:
+        """What the newest attempt on a target left as neither old nor new, as long as nobody has written since."""
+        from knobledger.report.upkeep import TornFile
+
+        found = []
+        for name, attempt in self._newest_attempts().items():
+            outcome, plan = attempt.outcome, self.state.plans.get(attempt.started.plan)
+            if plan is None or not attempt.torn or not isinstance(outcome, Settled):
+                continue
+            try:
+                target = self.config.target(name)
+                if self.host(target.host).read(target.path).digest == outcome.digest:
+                    found.append(TornFile(plan.id, name, outcome.backup, way_back(plan)))
+            except KnobError as error:
+                self.notes.append(
+                    f"can't look whether {name} still holds neither old nor new: {error.message}"
+                )
+        return tuple(found)
+
+    def _newest_attempts(self) -> dict[TargetName, Attempt]:
+        return {one.started.target: one for one in self.state.attempts.values()}
 
     def _sweep(self) -> None:
         """Files that a failed attempt could not take away: the disk was read-only, or its shell was killed."""
-        newest = {one.started.target: one for one in self.state.attempts.values()}
-        for name in (name for name, one in newest.items() if one.untidy):
+        for name in (name for name, one in self._newest_attempts().items() if one.untidy):
             try:
                 target = self.config.target(name)
                 removed = self.host(target.host).tidy(target.path, target.backup_dir)
