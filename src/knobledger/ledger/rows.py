@@ -16,7 +16,7 @@ def _standing(kind: str, id_: str, raw: dict[str, Any]) -> list[tuple[str, str]]
         case "settled":
             return [("written", raw["target"])] if raw["outcome"] == "applied" else []
         case "observed":
-            return [("observed", raw["target"])]
+            return [("past", raw["target"])] if raw.get("source") else []
         case "seen_live":
             return [("live", raw["target"])]
         case "arming":
