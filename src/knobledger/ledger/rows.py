@@ -80,6 +80,8 @@ class Rows:
             if plan:
                 self.owed.append(Owed(plan, at, id_, whole=not target))
         knobs = {edit["name"] for _, edit in edits}
+        if kind == "observed":
+            knobs |= set(raw.get("knobs", ()))
         if kind == "seen_live":
             knobs = {knob["name"] for knob in raw["knobs"] if knob["state"] == "present"}
         if kind == "planned":
