@@ -145,9 +145,10 @@ def _measure(root: Path, size: int, runs: int, realtime: bool, *, git: bool) -> 
             row.commands[name] = _median(lambda a=argv: _run(KNOB, "-C", root, *a), runs)  # type: ignore[misc]
     if git:
         _git(root, "init", "-q", "-b", "main")
+        _git(root, "config", "gc.auto", "0")
         _git(root, "add", "ledger", "hosts.toml")
-        _git(root, "commit", "-q", "-m", "all")
-        _git(root, "gc", "-q")
+        _git(root, "commit", "-q", "-m", "all", "--allow-empty")
+        _git(root, "gc", "-q", "--force")
         with _quietly(realtime):
             times = [_in_turns(root, ledger) for _ in range(runs)]
         row.appended, row.committed = (statistics.median(each) for each in zip(*times, strict=True))
