@@ -1,4 +1,4 @@
-"""One knob on many hosts: `knob set` against raw ssh by `xargs -P25`, taking turns in one run.
+"""One knob on many hosts: `knob set` against raw ssh by `xargs -P25`, taking turns in one run; time and CPU of both sides.
 
 One sshd on loopback stands for all hosts: each has an address 127.0.0.x, a file and an entry in hosts.toml of its
 own. So all logins are computed on this machine, for both contenders alike.
@@ -10,6 +10,7 @@ import argparse
 import getpass
 import os
 import platform
+import resource
 import shlex
 import socket
 import statistics
@@ -34,22 +35,36 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=50)
     parser.add_argument("--runs", type=int, default=3)
     wanted = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, _server(Path(name)) as port:
+    with tempfile.TemporaryDirectory() as name, _server(Path(name)) as (port, server):
         folder = Path(name)
         files = [folder / f"host{n}" / "serve.sh" for n in range(wanted.hosts)]
         for file in files:
             file.parent.mkdir()
             file.write_text(SCRIPT)
         _workspaces(folder, files, port)
-        took: dict[str, list[float]] = {}
+        took: dict[str, list[tuple[float, float, float]]] = {}
         for run in range(wanted.runs):
             for who, act in _contenders(folder, files, port).items():
                 value = str(1000 + run) if who.startswith("raw") else f"{2000 + run}{len(who)}"
-                begun = time.perf_counter()
+                here, there, begun = _ours(), _theirs(server), time.perf_counter()
                 act(value)
-                took.setdefault(who, []).append(time.perf_counter() - begun)
+                elapsed = time.perf_counter() - begun
+                took.setdefault(who, []).append((elapsed, _ours() - here, _theirs(server) - there))
                 assert all(f"export {NAME}={value}\n" in file.read_text() for file in files), who
     _say(took, wanted.hosts)
+
+
+def _ours() -> float:
+    """CPU of the commands that have ended, in seconds."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _theirs(server: int) -> float:
+    """CPU of the server and of its sessions that have ended, in seconds; a little later all have."""
+    time.sleep(1)
+    fields = Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _contenders(folder: Path, files: list[Path], port: int) -> dict[str, Callable[[str], None]]:
@@ -96,7 +111,8 @@ def _options(folder: Path) -> list[str]:
 
 
 @contextmanager
-def _server(folder: Path) -> Iterator[int]:
+def _server(folder: Path) -> Iterator[tuple[int, int]]:
+    """Its port and its process."""
     for name in ("host_key", "key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
     (folder / "authorized_keys").write_bytes((folder / "key.pub").read_bytes())
@@ -122,22 +138,32 @@ def _server(folder: Path) -> Iterator[int]:
                 break
             except OSError:
                 time.sleep(0.05)
-        yield port
+        yield port, process.pid
     finally:
         process.terminate()
         process.wait()
 
 
-def _say(took: dict[str, list[float]], hosts: int) -> None:
+def _say(took: dict[str, list[tuple[float, float, float]]], hosts: int) -> None:
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     print(
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {os.cpu_count()} cores, load {load}; {platform.platform()}"
     )
-    print(f"\n| one knob on {hosts} hosts | median | fastest | slowest | times raw |\n|---|---|---|---|---|")
-    raw = statistics.median(next(iter(took.values())))
-    for who, times in took.items():
-        middle = statistics.median(times)
-        print(f"| {who} | {middle:.2f} s | {min(times):.2f} s | {max(times):.2f} s | {middle / raw:.2f} |")
+    print(
+        f"\n| one knob on {hosts} hosts | median | fastest | slowest | times raw "
+        "| CPU here | CPU of the hosts | CPU times raw |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    middles = {
+        who: [statistics.median(each) for each in zip(*runs, strict=True)] for who, runs in took.items()
+    }
+    raw, *raw_cpu = next(iter(middles.values()))
+    for who, (middle, here, there) in middles.items():
+        times = [elapsed for elapsed, _, _ in took[who]]
+        print(
+            f"| {who} | {middle:.2f} s | {min(times):.2f} s | {max(times):.2f} s | {middle / raw:.2f} "
+            f"| {here:.2f} s | {there:.2f} s | {(here + there) / sum(raw_cpu):.2f} |"
+        )
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from msgspec.structs import replace
 
-from knobledger.drafting import Desk, masked_diff, masked_edits, on_our_clock
+from knobledger.drafting import Desk, masked_diff, masked_edits, names_in, on_our_clock
 from knobledger.drifting import compared, failed, times_of
 from knobledger.errors import KnobError
 from knobledger.event import moment_of, stamp
@@ -212,7 +212,7 @@ def _event(desk: Desk, target: Target, passage: Passage) -> Observed:
     before, after = passage.before, passage.after
     new = Reading.of(after.content, target.dialect)
     desk.masker.content(new)
-    facts: dict[str, object] = {}
+    facts: dict[str, object] = {"knobs": names_in(new)}
     if before is not None and passage.not_before is not None:
         old = Reading.of(before.content, target.dialect)
         desk.masker.content(old)

@@ -174,6 +174,7 @@ def observation(
         digest=remote.digest,
         previous=known.digest if known else None,
         edits=masked_edits(desk.masker, edits),
+        knobs=names_in(reading) if before is None else (),
         diff=diff,
         manifest=remote.manifest,
         not_before=start,
@@ -181,6 +182,11 @@ def observation(
         hints=tuple(map(desk.masker.text, hints)),
     )
     return Seen(target, remote, reading, known.digest if known else None), event
+
+
+def names_in(reading: Reading) -> tuple[str, ...]:
+    """The knobs that are set in these bytes, each once, in their order."""
+    return tuple(dict.fromkeys(item.name for item in reading.occurrences if item.active))
 
 
 def mtime_of(remote: RemoteFile) -> datetime:

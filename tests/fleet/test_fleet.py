@@ -14,7 +14,10 @@ import pytest
 from fleets import HOSTS, Fleet, fleet, value_in
 
 from knobledger.errors import Busy, Drifted, RolledBack, StateUnknown, Unreachable, Usage, together, worst
+from knobledger.events.changes import Planned, Started
 from knobledger.fleet import sizes
+from knobledger.ledger.store import Ledger, now
+from knobledger.names import TargetName
 from workspaces import KNOB
 
 pytestmark = pytest.mark.tool("sshd", "ssh-keygen")
@@ -133,6 +136,43 @@ def test_what_a_knob_refuses_is_said_of_every_host(small: Fleet) -> None:
     assert done.code == 1
     assert [item["target"] for item in done.json["error"]["targets"]] == ["gpu02/decode", "gpu04/decode"]
     assert value_in(small.script("gpu01")) == "256"
+
+
+def test_several_targets_may_be_named_before_the_knobs(small: Fleet) -> None:
+    done = small.knob("--json", "set", "gpu01/decode", "gpu0[34]/decode", f"{KNOB}=512", "--go-ahead")
+    assert done.code == 0, done.err
+    assert [item["target"] for item in done.json["targets"]] == [f"gpu{n:02}/decode" for n in (1, 3, 4)]
+    assert list(small.values().values()) == ["512", "256", "512", "512"]
+    taken = small.knob("--json", "unset", "gpu01/decode", "gpu03/decode", KNOB, "--go-ahead")
+    assert [item["target"] for item in taken.json["targets"]] == ["gpu01/decode", "gpu03/decode"]
+    found = small.knob("--json", "log", "--knob", KNOB).json["entries"]
+    assert {item["target"] for item in found} == {f"gpu{n:02}/decode" for n in (1, 3, 4)}
+    assert [item["kind"] for item in found].count("observed") == 3
+    refused = small.knob("--json", "set", "gpu01/decode", KNOB, "--plan")
+    assert (refused.code, refused.json["error"]["kind"]) == (2, "usage")
+    assert refused.json["error"]["hint"].startswith(f"`{KNOB}=VALUE`")
+
+
+def test_recover_settles_what_it_can_reach_and_names_the_rest(small: Fleet) -> None:
+    plan = small.knob("--json", "set", "decode", f"{KNOB}=512", "--plan").json["plan"]
+    small.knob("approve", plan)
+    ledger = Ledger(small.root)
+    for n in range(1, 5):
+        target = TargetName(f"gpu{n:02}/decode")
+        planned = ledger.get(plan).event
+        assert isinstance(planned, Planned)
+        file = next(one for one in planned.files if one.target == target)
+        at = {"at": now(), "actor": "anna@example.org"}
+        ledger.append(Started(**at, plan=plan, target=target, base=file.base, result=file.result))
+    config = small.root / "hosts.toml"
+    before = config.read_text()
+    config.write_text(before.replace("[hosts.gpu03", "[hosts.renamed"))
+    done = small.knob("--json", "recover").json
+    assert [item["target"] for item in done["settled"]] == ["gpu01/decode", "gpu02/decode", "gpu04/decode"]
+    assert {item["outcome"] for item in done["settled"]} == {"unchanged"}
+    assert [item["target"] for item in done["unsettled"]] == ["gpu03/decode"]
+    config.write_text(before)
+    assert [item["target"] for item in small.knob("--json", "recover").json["settled"]] == ["gpu03/decode"]
 
 
 def test_killed_in_the_middle_and_recovered(sound: Fleet) -> None:

@@ -16,6 +16,7 @@ from ledgers import (
     KNOB,
     NOON,
     PREFILL,
+    SCRIPT,
     at,
     change,
     files,
@@ -31,6 +32,7 @@ from knobledger.errors import LedgerBroken
 from knobledger.event import encode
 from knobledger.events.changes import Approved
 from knobledger.events.notes import Noted
+from knobledger.events.watching import SeenKnob, SeenLive, SeenValue
 from knobledger.ledger import index as indices
 from knobledger.ledger.index import Index
 from knobledger.ledger.store import Ledger, Stored
@@ -68,6 +70,21 @@ def test_what_is_found_by_a_knob(ledger: Ledger) -> None:
     ledger.append(observed(21, knob="OTHER"))
     ledger.append(note("about nothing", 30))
     assert set(ids(Index(ledger).find(knob=KNOB))) == {*mine, seen}
+
+
+def test_a_knob_is_found_where_it_was_met(ledger: Ledger) -> None:
+    """On first contact it is in the file, and nobody has set it yet; a process has it, whatever its file says."""
+    first = observed(0).but(edits=(), knobs=(KNOB, "OTHER"))
+    value = SeenValue(state="present", value="512", pids=(7,))
+    there = SeenKnob(name=KNOB, kind="env", state="present", value="512", values=(value,))
+    gone = SeenKnob(name="GONE", kind="env", written="1", state="absent")
+    seen = SeenLive(
+        at=at(1), actor="a", target=PREFILL, service="gpu1/prefill", path=SCRIPT, knobs=(there, gone)
+    )
+    made = [ledger.append(first), ledger.append(seen)]
+    assert ids(Index(ledger).find(knob=KNOB, newest_first=False)) == made
+    assert ids(Index(ledger).find(knob="OTHER")) == made[:1]
+    assert ids(Index(ledger).find(knob="GONE")) == []
 
 
 def test_what_is_found_by_a_target(ledger: Ledger) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +26,7 @@ Targets = Annotated[
     str,
     typer.Argument(
         metavar="TARGET",
-        help="HOST/SERVICE, HOST/SERVICE:NAME for another file of it, a group, or a glob: gpu*/decode.",
+        help="HOST/SERVICE, HOST/SERVICE:NAME for another file of it, a group, or a glob: gpu*/decode. More may follow.",
     ),
 ]
 Change = Annotated[
@@ -70,12 +71,12 @@ def set_(
     shared: Shared,
 ) -> int:
     """Give knobs of a target new values."""
-    requests = [assignment(text) for text in (*(assignments or ()), *(sets or ()))] + [
-        removal(text) for text in unsets or ()
-    ]
     options = _options(shared, add=add, line=line, force=force)
     with session.workspace() as workspace:
-        return _carry_out(workspace, workspace.set([target], requests, options), shared)
+        more, words = _leading_targets(workspace, assignments or ())
+        requests = [assignment(text) for text in (*words, *(sets or ()))]
+        requests += [removal(text) for text in unsets or ()]
+        return _carry_out(workspace, workspace.set([target, *more], requests, options), shared)
 
 
 @planning
@@ -94,10 +95,11 @@ def unset(
     shared: Shared,
 ) -> int:
     """Take knobs of a target out."""
-    requests = [removal(text) for text in (*(names or ()), *(unsets or ()))]
     options = _options(shared, line=line, force=force)
     with session.workspace() as workspace:
-        return _carry_out(workspace, workspace.set([target], requests, options), shared)
+        more, words = _leading_targets(workspace, names or ())
+        requests = [removal(text) for text in (*words, *(unsets or ()))]
+        return _carry_out(workspace, workspace.set([target, *more], requests, options), shared)
 
 
 @planning
@@ -199,6 +201,14 @@ def apply(plan: PlanId) -> int:
     """Carry out an approved plan, once, on exactly the bytes it was made for."""
     with session.workspace() as workspace:
         return session.show(workspace.apply(plan))
+
+
+def _leading_targets(workspace: Workspace, words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words up to the first that is no target, and the rest: `gpu1/decode gpu2/decode NAME=VALUE`."""
+    count = 0
+    while count < len(words) and "=" not in words[count] and workspace.config.is_target(words[count]):
+        count += 1
+    return list(words[:count]), list(words[count:])
 
 
 def assignment(text: str) -> Request:

@@ -21,6 +21,8 @@ class Observed(Event):
     """the digest recorded before; None on first contact"""
     edits: tuple[Edit, ...] = ()
     """the knobs that differ from the previous bytes, where a snapshot of these was at hand"""
+    knobs: tuple[str, ...] = ()
+    """names of all knobs in these bytes, where there were none at hand to compare them with, as on first contact"""
     diff: str = ""
     manifest: Manifest
     """of the target, or of the copy named by `source`"""

@@ -206,6 +206,14 @@ class Config(Struct, frozen=True):
             found.setdefault(target.name, target)
         return tuple(found.values())
 
+    def is_target(self, word: str) -> bool:
+        """Whether a word among others can only be meant as a target: a name or glob of one, a group or a host."""
+        return (
+            "/" in word
+            or any(char in word for char in "*?[")
+            or word in {*self.file.groups, *self.file.hosts}
+        )
+
     def targets_of(self, service: str) -> tuple[Target, ...]:
         """Every target of a service, its script first. Raises `Unknown`."""
         _, section = self._service(service)

@@ -372,12 +372,15 @@ syntax() {
     *) tool=$check shown="$check -n" ;;
     esac
     have "$tool" || { checked="; $tool is not here, syntax not checked" && return; }
-    complaints "$check" "$target" || fail stage notwritten "can't check the syntax"
-    before=$found
     complaints "$check" "$stage" || fail stage notwritten "can't check the syntax"
-    if [ "$found" -gt "$before" ]; then
-        frame complaint "$said"
-        fail stage notwritten "$shown has new complaints about the new content"
+    # Only where there is something to say of the new content is the old one asked for the same.
+    if [ "$found" -gt 0 ]; then
+        after=$found complaint=$said
+        complaints "$check" "$target" || fail stage notwritten "can't check the syntax"
+        if [ "$after" -gt "$found" ]; then
+            frame complaint "$complaint"
+            fail stage notwritten "$shown has new complaints about the new content"
+        fi
     fi
     checked="; $shown has no new complaints"
 }

@@ -62,7 +62,7 @@ class Excerpt:
         self._known: set[str] = set()
         """changes and observations that came with all that hangs on them"""
         self._knobs: set[tuple[str, str]] = set()
-        self._observed: set[str] = set()
+        self._past: set[str] = set()
         """targets"""
 
     def events(self) -> dict[EventId, Event]:
@@ -81,7 +81,7 @@ class Excerpt:
         seen = list(self._of_kinds("e.id, e.target", ("observed",), begin))
         self._take_whole([*done, *(id_ for id_, _ in seen)])
         for _, target in seen:
-            self._take_observed(target)
+            self._take_past(target)
         self._take(self._of_kinds("e.id, e.body", ("noted", "expired"), begin, end))
         for id_, body in self._of_kinds("e.id, e.body", ("restart_started",), begin):
             self._take_chain(id_, body)
@@ -194,18 +194,18 @@ class Excerpt:
         if (target, knob) in self._knobs:
             return
         self._knobs.add((target, knob))
-        self._take_observed(target)
+        self._take_past(target)
         for (id_,) in self._ask(
             "SELECT DISTINCT change FROM edit WHERE target = ? AND knob = ?", target, knob
         ):
             if id_ not in self._bodies:
                 self._take_one(id_)
 
-    def _take_observed(self, target: str) -> None:
-        """All that was observed on a target: of the past, what is told twice counts once, and has an order of its own."""
-        if target not in self._observed:
-            self._observed.add(target)
-            self._take(self._ask(f"{_BY_FACET} WHERE f.facet = 'observed' AND f.value = ?", target))
+    def _take_past(self, target: str) -> None:
+        """All that was reconstructed of a target: what is told twice counts once, and it has an order of its own."""
+        if target not in self._past:
+            self._past.add(target)
+            self._take(self._ask(f"{_BY_FACET} WHERE f.facet = 'past' AND f.value = ?", target))
 
     def _take_chain(self, id_: str, body: str) -> None:
         """A chain of restarts, and the beginning of those that took it over."""

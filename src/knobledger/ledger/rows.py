@@ -17,7 +17,7 @@ def _standing(kind: str, id_: str, raw: dict[str, Any]) -> list[tuple[str, str]]
         case "settled":
             return [("written", raw["target"])] if raw["outcome"] == "applied" else []
         case "observed":
-            return [("observed", raw["target"])]
+            return [("past", raw["target"])] if raw.get("source") else []
         case "seen_live":
             return [("live", raw["target"])]
         case "arming":
@@ -78,6 +78,8 @@ class Rows(Struct):
             if plan:
                 self.owed.append(Owed(plan, at, id_, whole=not target))
         knobs = {edit["name"] for _, edit in edits}
+        if kind == "observed":
+            knobs |= set(raw.get("knobs", ()))
         if kind == "seen_live":
             knobs = {knob["name"] for knob in raw["knobs"] if knob["state"] == "present"}
         if kind == "planned":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -140,10 +140,22 @@ def blame_lines(
     for entry, content in versions:
         lines = content.split(b"\n")
         fresh: list[EventId | None] = [entry] * len(lines)
-        for old, new, size in SequenceMatcher(None, before, lines, autojunk=False).get_matching_blocks():
+        for old, new, size in _kept(before, lines):
             fresh[new : new + size] = owners[old : old + size]
         owners, before = fresh, lines
     return tuple(_blame_line(state, i, text, owners, knobs) for i, text in enumerate(shown))
+
+
+def _kept(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[tuple[int, int, int]]:
+    """Blocks of lines that stayed: where each begins in both, and its length. Most versions differ in one line."""
+    most = min(len(old), len(new))
+    head = next((n for n in range(most) if old[n] != new[n]), most)
+    tail = next((n for n in range(most - head) if old[-1 - n] != new[-1 - n]), most - head)
+    yield 0, 0, head
+    middle = SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False)
+    for a, b, size in middle.get_matching_blocks():
+        yield head + a, head + b, size
+    yield len(old) - tail, len(new) - tail, tail
 
 
 def _blame_line(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from knobledger.errors import KnobError
+from knobledger.fleet import side_by_side
+from knobledger.hosts.config import Target
 from knobledger.report.plans import PlanReport, plan_report
 from knobledger.state import Plan
 from knobledger.verbs.serving import Serving
@@ -47,16 +49,12 @@ class Looking(Serving):
     def _shown(self, plan: Plan) -> PlanReport:
         stale, why = None, ""
         if plan.status(self.now) in ("open", "approved"):
-            try:
-                stale = any(
-                    self.host(target.host).read(target.path).digest != file.base
-                    for file in plan.planned.files
-                    for target in [self.config.target(file.target)]
-                )
-                if not stale and self.desk.binding:
+            stale = self._is_stale(plan)
+            if not stale and self.desk.binding:
+                try:
                     why, _ = self.desk.binding.objection(plan.id, plan.planned)
-            except KnobError as error:
-                self.notes.append(f"whether the plan is stale could not be looked up: {error.message}")
+                except KnobError as error:
+                    self.notes.append(f"whether the plan is stale could not be looked up: {error.message}")
         report = plan_report(
             self.state,
             plan,
@@ -81,6 +79,28 @@ class Looking(Serving):
         except KnobError as error:
             self.notes.append(f"what it would restart could not be looked up: {error.message}")
             return None
+
+    def _is_stale(self, plan: Plan) -> bool | None:
+        """Whether any target no longer holds the plan's base, hosts side by side; None: not every one could be asked."""
+        bases = {file.target: file.base for file in plan.planned.files}
+        try:
+            targets = [self.config.target(name) for name in bases]
+        except KnobError as error:
+            self.notes.append(f"whether the plan is stale could not be looked up: {error.message}")
+            return None
+
+        def differs(target: Target) -> bool:
+            return self.host(target.host).read(target.path).digest != bases[target.name]
+
+        answers = dict(side_by_side(targets, differs, "reading", self.watch, abandon=True))
+        errors = [answer for answer in answers.values() if isinstance(answer, KnobError)]
+        if any(answer is True for answer in answers.values()):
+            return True
+        for failed in errors[:3]:
+            self.notes.append(f"whether the plan is stale could not be looked up: {failed.message}")
+        if len(errors) > 3:
+            self.notes.append(f"nor on {len(errors) - 3} more targets")
+        return None if errors else False
 
     def status(self, targets: Sequence[str], *, recorded: bool = False) -> Status:
         """The knobs of targets (default: all) with who set them; live unless `recorded`."""

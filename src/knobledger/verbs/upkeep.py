@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from msgspec.structs import replace
 from knobledger.apply import settle, way_back
 from knobledger.errors import KnobError, PlanMode, Refused
 from knobledger.events.changes import Settled
+from knobledger.fleet import side_by_side
+from knobledger.hosts.config import Target
 from knobledger.ledger.store import Ledger
 from knobledger.names import EventId, TargetName
 from knobledger.verbs.recovering import Recovering, Settling
@@ -38,14 +41,7 @@ class Upkeep(Recovering):
             raise PlanMode("plan mode: nothing is settled", hint="somebody who may act: `knob recover`")
         settled: list[tuple[EventId, TargetName, str]] = []
         unsettled: list[tuple[EventId, TargetName, str, int]] = []
-        for doubt in self.state.in_doubt():
-            started = doubt.started
-            try:
-                target = self.config.target(started.target)
-                outcome = settle(self.desk, doubt, target, self.host(target.host)).outcome
-                settled.append((started.plan, started.target, outcome))
-            except KnobError as error:
-                unsettled.append((started.plan, started.target, error.message, error.exit_code))
+        self._settle_doubts(settled, unsettled)
         for pending in self.state.pending():
             self._settle_armed(pending, settled, unsettled)
         self._sweep()
@@ -76,18 +72,64 @@ class Upkeep(Recovering):
     def _newest_attempts(self) -> dict[TargetName, Attempt]:
         return {one.started.target: one for one in self.state.attempts.values()}
 
+    def _settle_doubts(
+        self,
+        settled: list[tuple[EventId, TargetName, str]],
+        unsettled: list[tuple[EventId, TargetName, str, int]],
+    ) -> None:
+        """Hosts side by side, in the order of the attempts."""
+        doubts: dict[TargetName, list[Attempt]] = {}
+        for one in self.state.in_doubt():
+            doubts.setdefault(one.started.target, []).append(one)
+        done: dict[EventId, str] = {}
+        failed: dict[EventId, KnobError] = {}
+
+        def decide(target: Target) -> None:
+            for one in doubts[target.name]:
+                try:
+                    done[one.id] = settle(self.desk, one, target, self.host(target.host)).outcome
+                except KnobError as error:
+                    failed[one.id] = error
+
+        known, unknown = self._still_known(doubts)
+        answers = side_by_side(known, decide, "looking", self.watch, abandon=False)
+        bugs = {target.name: answer for target, answer in answers if isinstance(answer, KnobError)}
+        for name, mine in doubts.items():
+            for one in mine:
+                about = one.started.plan, name
+                if one.id in done:
+                    settled.append((*about, done[one.id]))
+                elif error := failed.get(one.id) or bugs.get(name) or unknown.get(name):
+                    unsettled.append((*about, error.message, error.exit_code))
+
+    def _still_known(self, names: Iterable[TargetName]) -> tuple[list[Target], dict[TargetName, KnobError]]:
+        """Those that hosts.toml still has, and what is wrong with the others."""
+        known, unknown = [], {}
+        for name in names:
+            try:
+                known.append(self.config.target(name))
+            except KnobError as error:
+                unknown[name] = error
+        return known, unknown
+
     def _sweep(self) -> None:
         """Files that a failed attempt could not take away: the disk was read-only, or its shell was killed."""
-        for name in (name for name, one in self._newest_attempts().items() if one.untidy):
-            try:
-                target = self.config.target(name)
-                removed = self.host(target.host).tidy(target.path, target.backup_dir)
-            except KnobError as error:
-                self.notes.append(f"can't look for what failed attempts left: {error.message}")
+        known, unknown = self._still_known(
+            name for name, one in self._newest_attempts().items() if one.untidy
+        )
+
+        def tidy(target: Target) -> Sequence[str]:
+            return self.host(target.host).tidy(target.path, target.backup_dir)
+
+        answers: dict[TargetName, Sequence[str] | KnobError] = {**unknown}
+        for target, answer in side_by_side(known, tidy, "tidying", self.watch, abandon=False):
+            answers[target.name] = answer
+        for name, answer in sorted(answers.items()):
+            if isinstance(answer, KnobError):
+                self.notes.append(f"can't look for what failed attempts left: {answer.message}")
             else:
-                self.notes += [
-                    f"removed {path!r} on {target.host!r}, left by a failed attempt" for path in removed
-                ]
+                host = name.partition("/")[0]
+                self.notes += [f"removed {path!r} on {host!r}, left by a failed attempt" for path in answer]
 
     def _settle_armed(
         self,
