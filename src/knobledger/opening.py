@@ -153,8 +153,8 @@ class Opening:
             about = id_ if isinstance(event, Planned) else getattr(event, "plan", None)
             if about in self.state.plans:
                 planned = self.state.plans[about].planned
-                more = f" and {len(planned.files) - 1} more" if len(planned.files) > 1 else ""
-                return f"{planned.verb} {planned.files[0].target}{more}: {kinds} {short(about)}"
+                more = f" and {len(planned.where) - 1} more" if len(planned.where) > 1 else ""
+                return f"{planned.verb} {planned.where[0]}{more}: {kinds} {short(about)}"
         return f"ledger: {kinds}"
 
     # -- what a verb needs -------------------------------------------------
@@ -256,8 +256,9 @@ class Opening:
             return changes[-1 - back]
         plan = self.find_plan(text)
         if not plan.is_change:
+            what = "a plan that only restarts" if plan.planned.services else "a plan that was never applied"
             raise Unknown(
-                f"{short(plan.id)} is a plan that was never applied, not a change",
+                f"{short(plan.id)} is {what}, not a change",
                 hint=f"see `knob show {short(plan.id)}`",
             )
         return plan.id

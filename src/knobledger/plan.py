@@ -10,7 +10,7 @@ from typing import Literal
 from knobledger.names import Digest, EventId, HostPath, TargetName
 from knobledger.receipt import Frozen
 
-Verb = Literal["set", "unset", "edit", "revert", "restore"]
+Verb = Literal["set", "unset", "edit", "revert", "restore", "restart"]
 Purpose = Literal["perf", "fix", "mitigation", "other"]
 Policy = Literal["confirm", "signed", "two-person"]
 Finding = Literal["wrongful suspect", "justified", "under test", "unproven", "unexplained"]
@@ -68,6 +68,15 @@ class PlannedFile(Frozen):
     later_edits: tuple[LaterEdit, ...] = ()
     drifted_from: Digest | None = None
     """the digest last recorded, where the live file had another when the plan was made"""
+
+
+class PlannedService(Frozen):
+    """A service that a plan restarts without a change of any file."""
+
+    service: str
+    """`HOST/SERVICE`"""
+    how: tuple[str, ...]
+    """what restarts it and what proves it, as hosts.toml says it, such as `unit decode.service`; secrets masked"""
 
 
 class Ask(Frozen):

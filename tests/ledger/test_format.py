@@ -25,7 +25,7 @@ from knobledger.ledger.index import Index
 from knobledger.ledger.store import Ledger
 from knobledger.ledger.verify import TAIL_NOTE, verify
 from knobledger.measured import Measure, Run
-from knobledger.plan import Ask, Edit, LaterEdit, PlannedFile
+from knobledger.plan import Ask, Edit, LaterEdit, PlannedFile, PlannedService
 from knobledger.receipt import GrepLine, Manifest, Receipt, Step
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ PAGE = (ROOT / "docs" / "ledger-format.md").read_text("utf-8")
 _WORDS = {str: "text", int: "integer", float: "number", bool: "true or false"}
 _NAMES = {"EventId": "id", "Digest": "digest", "HostPath": "path", "TargetName": "target"}
 _PARTS: tuple[type[BaseModel], ...] = (
-    *(Edit, Ask, PlannedFile, PrunedFile, LaterEdit),
+    *(Edit, Ask, PlannedFile, PlannedService, PrunedFile, LaterEdit),
     *(Manifest, Receipt, Step, GrepLine),
     *(Before, SeenRunning, GateSeen),
     *(SeenProcess, SeenValue, SeenKnob),

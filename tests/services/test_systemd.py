@@ -223,6 +223,11 @@ def test_an_environment_file_that_beats_the_unit(pd: Pd) -> None:
     [service] = pd.restart("gpu2/decode")["services"]
     assert any(step.startswith("warning: ") and "that is in effect" in step for step in service["steps"])
     assert pd.page("decode")["ctas"] == "9"
+    # Nothing was stopped, and the bytes are back that it was started on: nothing is owed, and nothing is unwell.
+    back = pd.knob(*again, code=21)
+    assert "restart owed" not in back.err
+    [target] = pd.knob("status", unit).json["targets"]
+    assert (target["restart_owed"], target["unhealthy"]) == (False, "")
 
 
 def test_a_changed_unit_is_reloaded_and_runs_with_the_new_value(pd: Pd) -> None:

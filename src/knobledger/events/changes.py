@@ -6,7 +6,7 @@ from typing import Literal
 
 from knobledger.events.entry import Event
 from knobledger.names import Digest, EventId, HostPath, TargetName
-from knobledger.plan import Ask, Edit, PlannedFile, Policy, Purpose, RestartScope, Verb
+from knobledger.plan import Ask, Edit, PlannedFile, PlannedService, Policy, Purpose, RestartScope, Verb
 from knobledger.receipt import Manifest, Receipt
 
 
@@ -82,6 +82,17 @@ class Planned(Event):
     """when more targets than this have failed at the end of a batch, no further batch is begun"""
     signature: str = ""
     """the planner's, armoured, in the namespace `knobledger-planner`, where the policy asks for two persons"""
+    services: tuple[PlannedService, ...] = ()
+    """of a plan that only restarts, in the order of their start; such a plan has no files"""
+
+    @property
+    def where(self) -> tuple[str, ...]:
+        """The targets, or the services of a plan that only restarts."""
+        return tuple(file.target for file in self.files) or tuple(one.service for one in self.services)
+
+
+ROLLS_BACK = "roll back of "
+"""how the source of an approval begins that a failed change gives to its own undoing"""
 
 
 class Approved(Event):
@@ -90,7 +101,7 @@ class Approved(Event):
     kind: Literal["approved"] = "approved"
     plan: EventId
     source: str
-    """`confirm at a terminal`, `flag`, `no terminal`, `signature of ...`"""
+    """`confirm at a terminal`, `flag`, `no terminal`, `signature of ...`, `roll back of ...`"""
     policy: Policy = "confirm"
     """the policy under which it was given"""
     signature: str = ""

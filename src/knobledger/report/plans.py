@@ -130,6 +130,10 @@ class PlanReport:
             "warnings": [*planned.warnings, *self.remarks],
             "targets": [target.to_json() for target in self.targets],
         }
+        if planned.services:
+            out["services"] = [one.model_dump(mode="json") for one in planned.services]
+            if self.restarted:
+                out["restart"] = self.restarted.to_json()
         if self.is_change:
             only = self.targets[0] if len(self.targets) == 1 else None
             out |= {
@@ -235,7 +239,7 @@ def _armed(state: State, plan: Plan, now: datetime) -> tuple[PendingLine, ...]:
 
 
 def _restart(state: State, plan: Plan) -> RestartReport | None:
-    if not plan.is_change or not state.serving.chains:
+    if not (plan.is_change or plan.begun) or not state.serving.chains:
         return None
     from knobledger.report.serving import restart_of
 

@@ -13,6 +13,7 @@ from knobledger.plan import RestartScope
 
 if TYPE_CHECKING:
     from knobledger.events.serving import ServiceRestarted
+    from knobledger.report.watching import LiveReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,8 @@ class RestartReport:
     """A chain of restarts as the ledger has it."""
 
     chain: Chain
+    live: LiveReport | None = None
+    """the knobs that the ledger knows, in the processes that were started; None: it knows none, or nobody looked"""
 
     @property
     def failed(self) -> ServiceRestarted | None:
@@ -112,7 +115,8 @@ class RestartReport:
             "restart": self.chain.id,
             "scope": started.scope,
             "cause": started.cause,
-            "change": started.plan,
+            "change": None if started.cause == "asked" else started.plan,
+            "plan": started.plan,
             "at": started.at,
             "actor": started.actor,
             "on_behalf_of": started.on_behalf_of,
@@ -121,6 +125,7 @@ class RestartReport:
             "reason": ended.reason if ended else "",
             "outage_s": ended.outage_s if ended else None,
             "services": [self._service(name) for name in self.chain.services],
+            **({"live": self.live.to_json()["targets"]} if self.live else {}),
         }
 
     def _service(self, name: str) -> dict[str, Any]:

@@ -12,7 +12,9 @@ from knobledger.report.terminal import diff_text, edit_text, line, render
 
 @render.register
 def _(report: PlanReport, page: Paper) -> None:
-    if len(report.targets) > 1:
+    if report.planned.services:
+        _restart(report, page)
+    elif len(report.targets) > 1:
         from knobledger.report.terminal_fleet import fleet
 
         fleet(report, page)
@@ -47,6 +49,14 @@ def _only(report: PlanReport, target: TargetOutcome, page: Paper) -> None:
         diff_text(page, file.diff)
         if target.message:
             line(page, f"  {target.outcome}: {target.message}", "red")
+
+
+def _restart(report: PlanReport, page: Paper) -> None:
+    """A plan that only restarts."""
+    services = ", ".join(report.planned.where)
+    line(page, f"plan ({report.word}) {short(report.id)}   restart {services}", "bold")
+    for one in report.planned.services if report.restart_preview is None and not report.restarted else ():
+        line(page, f"  {one.service}   {'; '.join(one.how)}")
 
 
 def _later(file: PlannedFile, page: Paper) -> None:
@@ -114,7 +124,7 @@ def _reasons(report: PlanReport, page: Paper) -> None:
     )
     for slug in planned.hypotheses:
         line(page, f"under the hypothesis {slug}", "dim")
-    if planned.restart != "none" and not report.is_change:
+    if planned.restart != "none" and planned.files and not report.is_change:
         line(page, f"restarts: {planned.restart}")
     if planned.policy != "confirm" or any(event.signature for event in report.approvals):
         _signatures(report, page)
@@ -135,7 +145,9 @@ def _reasons(report: PlanReport, page: Paper) -> None:
     elif report.stale:
         line(
             page,
-            "stale: the live bytes are no longer the ones that it was made for; make a new plan",
+            "stale: the live bytes are no longer the ones that it was made for; make a new plan"
+            if planned.files
+            else "stale: hosts.toml says something else of these services now; make a new plan",
             "red",
         )
     elif report.status in ("open", "approved"):
@@ -185,11 +197,12 @@ def _afterwards(report: PlanReport, name: str, page: Paper) -> None:
 def _(report: Decided, page: Paper) -> None:
     planned = report.report.planned
     name = short(report.report.id)
-    where = ", ".join(file.target for file in planned.files)
+    where = ", ".join(planned.where)
     line(page, f"plan {name}, {planned.verb} {where}: {report.decision} by {report.by}")
     if report.decision == "approved":
         expires = planned.expires[:16].replace("T", " ")
-        line(page, f"next, until {expires}Z and as long as the file is not changed: knob apply {name}", "dim")
+        what = "the file" if planned.files else "hosts.toml"
+        line(page, f"next, until {expires}Z and as long as {what} is not changed: knob apply {name}", "dim")
 
 
 @render.register

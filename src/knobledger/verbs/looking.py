@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from knobledger.errors import KnobError
+from knobledger.errors import Drifted, KnobError
 from knobledger.opening import Opening
 from knobledger.report.plans import PlanReport, plan_report
 from knobledger.state import Plan
 
 if TYPE_CHECKING:
+    from knobledger.hosts.config import Target
     from knobledger.looking import Query
     from knobledger.moment import Resolved
     from knobledger.report.blame import Blame
@@ -45,7 +46,7 @@ class Looking(Opening):
         stale = None
         if plan.status(self.now) in ("open", "approved"):
             try:
-                stale = any(
+                stale = self._outdated(plan) or any(
                     self.host(target.host).read(target.path).digest != file.base
                     for file in plan.planned.files
                     for target in [self.config.target(file.target)]
@@ -54,11 +55,31 @@ class Looking(Opening):
                 self.notes.append(f"whether the plan is stale could not be looked up: {error.message}")
         return plan_report(self.state, plan, self.now, stale=stale)
 
+    def _outdated(self, plan: Plan) -> bool:
+        """hosts.toml says something else now of the services of a plan that only restarts."""
+        from knobledger.restarting import check_as_planned
+
+        try:
+            check_as_planned(self.desk, self.config, plan)
+        except Drifted:
+            return True
+        return False
+
+    def _usual(self) -> tuple[Target, ...]:
+        """What is looked at where nobody names anything; that it is nothing is said, with what to type."""
+        found = self.config.usual_targets()
+        if not found:
+            self.notes.append(
+                "hosts.toml names no service yet: add `[hosts.HOST.services.NAME]` with `script = PATH` to it, then "
+                "`knob status`"
+            )
+        return found
+
     def status(self, targets: Sequence[str], *, recorded: bool = False) -> Status:
         """The knobs of targets (default: all) with who set them; live unless `recorded`."""
         from knobledger import looking
 
-        wanted = self.config.targets(targets or ["*"]) if self.config.hosts else ()
+        wanted = self.config.targets(targets) if targets else self._usual()
         groups = {
             name: [target.name for target in self.config.targets(members)]
             for name, members in self.config.groups.items()
@@ -73,12 +94,12 @@ class Looking(Opening):
         from knobledger import looking
 
         only = self.config.target(target) if target else None
+        usual = (only,) if only else self._usual()
         drift = None
         if live:
             from knobledger import drifting
 
-            wanted = (only,) if only else (self.config.targets(["*"]) if self.config.hosts else ())
-            drift = drifting.drift(self.desk, wanted, self.host)
+            drift = drifting.drift(self.desk, usual, self.host)
         return looking.since(self.desk, start, until, only.name if only else None, drift)
 
     def log(self, query: Query) -> Log:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from knobledger.errors import Busy, PlanMode, Refused, RolledBack, Unhealthy
-from knobledger.names import EventId, short
+from knobledger.errors import Busy, KnobError, Refused, RolledBack, Unhealthy
+from knobledger.names import EventId, TargetName, short
 from knobledger.opening import Opening
 from knobledger.plan import RestartScope
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from knobledger.hosts.config import Target
     from knobledger.hosts.host import Host
     from knobledger.report.serving import RestartPreview, RestartReport
+    from knobledger.report.watching import LiveReport
     from knobledger.services.chain import ChainResult, Hands
+    from knobledger.services.live import Live
     from knobledger.state import Plan
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
@@ -27,26 +29,6 @@ if TYPE_CHECKING:
 
 class Serving(Opening):
     """Restarts in order, each service proven before the next."""
-
-    def restart_preview(self, names: Sequence[str], scope: RestartScope) -> RestartPreview:
-        """The services of a restart in the order of their start, with what they took before. Asks no host."""
-        if self.planning_only:
-            raise PlanMode(
-                "plan mode: looking and planning is allowed, a restart is not",
-                hint="somebody who may act: `knob restart TARGET`",
-            )
-        return self._preview(self._in_scope(names, scope), scope)
-
-    def restart(self, names: Sequence[str], scope: RestartScope) -> RestartReport:
-        """Restarts services; the go-ahead is the caller's.
-
-        Raises `Unhealthy` with the last lines of the log, `PlanMode`, `Refused`, `Interrupted`.
-        """
-        self.restart_preview(names, scope)
-        result = self._chain(self._in_scope(names, scope), "asked", scope)
-        if result.failed or result.ended.outcome == "failed":
-            raise self._unhealthy(result, "")
-        return self._restarted(result)
 
     def _in_scope(self, names: Sequence[str], scope: RestartScope) -> tuple[str, ...]:
         from knobledger.services.graph import in_scope, services_named
@@ -130,11 +112,33 @@ class Serving(Opening):
             restart=self._restarted(result).to_json(),
         )
 
+    def seen_live(self, looks: Iterable[tuple[TargetName, Sequence[str]]]) -> LiveReport:
+        """Knobs of targets in the processes that were just started. What can't be seen is said, and fails nothing."""
+        from knobledger.proving import look_live
+        from knobledger.report.watching import LiveReport, NotSeen
+
+        seen: list[Live | NotSeen] = []
+        for name, knobs in looks:
+            target = self.config.target(name)
+            service = self.config.service(f"{target.host}/{target.service}")
+            try:
+                seen.append(look_live(self.desk, self.host(target.host), service, target, knobs))
+            except KnobError as error:
+                seen.append(
+                    NotSeen(target.name, service.full_name, target.path, error.message, error.exit_code)
+                )
+        return LiveReport(tuple(seen))
+
     def check_restart(self, plan: Plan) -> None:
-        """Whether the restart of a plan could be begun now, before its files are written. Raises `Refused`, `Busy`."""
+        """Whether the restart of a plan could be begun now, before its files are written.
+
+        Raises `Refused`, `Busy`, `Drifted`.
+        """
         if plan.planned.restart != "none":
-            where = [file.target for file in plan.planned.files]
-            services = self._in_scope(where, plan.planned.restart)
+            from knobledger.restarting import check_as_planned, restarted_by
+
+            check_as_planned(self.desk, self.config, plan)
+            services = restarted_by(self.config, plan.planned)
             self._preview(services, plan.planned.restart)
             self._taken_over(services)
 
@@ -176,7 +180,7 @@ class Serving(Opening):
         """
         from knobledger.apply import attempt
         from knobledger.drafting import Options
-        from knobledger.events.changes import Approved
+        from knobledger.events.changes import ROLLS_BACK, Approved
         from knobledger.undoing import draft_undo
 
         targets = self.targets(list(reversed(_written(plan))))
@@ -190,7 +194,7 @@ class Serving(Opening):
             return plan.id
         undo = self.state.plans[draft.plan]
         self.desk.write(
-            Approved(**self.desk.author.signs(), plan=undo.id, source=f"roll back of {short(plan.id)}")
+            Approved(**self.desk.author.signs(), plan=undo.id, source=f"{ROLLS_BACK}{short(plan.id)}")
         )
         for file in undo.planned.files:
             target = self.config.target(file.target)
