@@ -113,8 +113,9 @@ class Evening(Story):
             (KNOB, None, "512"), verb="restore", undoes=self.revert, why="the proxy was at fault"
         )
 
-    def restart(self, clock: str, change: EventId, *, value: str | None) -> None:
-        """Prefill, decode and router, and the knob in the new process of decode."""
+    def restart(self, clock: str, change: EventId, *, value: str | None, has: str | None = "") -> None:
+        """Prefill, decode and router; `value` is in the file, and it or `has` in the new process of decode."""
+        has = value if has == "" else has
         self.to(clock)
         names = ("gpu1/prefill", "gpu1/decode", "gpu1/router")
         chain = self.tell(
@@ -147,7 +148,7 @@ class Evening(Story):
             ),
             knobs=(
                 SeenKnob(
-                    name=KNOB, kind="env", written=value, state="present" if value else "absent", value=value
+                    name=KNOB, kind="env", written=value, state="present" if has else "absent", value=has
                 ),
             ),
         )

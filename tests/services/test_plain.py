@@ -213,7 +213,9 @@ def test_an_owed_restart_is_remembered_until_a_new_process_was_seen(plain: Plain
     assert "restart owed" in plain.knob("since", "1h").err
     restart = plain.restart("gpu1/decode")
     [live] = restart["live"]
-    assert [(knob["name"], knob["value"], knob["agrees"]) for knob in live["knobs"]] == [("CTAS", "512", True)]
+    assert [(knob["name"], knob["value"], knob["agrees"]) for knob in live["knobs"]] == [
+        ("CTAS", "512", True)
+    ]
     assert [process["pid"] for process in live["processes"]] == restart["services"][0]["pids"]
     assert owed() is False
     # The red gate is a state of its own: the new process was seen.

@@ -204,6 +204,15 @@ def test_a_drop_in_without_service_section_stops_nothing(pd: Pd) -> None:
     assert pd.pid("decode") == pid
 
 
+def test_a_drop_in_that_is_a_link_is_the_file_that_systemd_reads(pd: Pd) -> None:
+    pd.put("/srv/knobs.conf", "[Service]\nEnvironment=CTAS=512\n")
+    folder = "/etc/systemd/system/pd-decode.service.d"
+    pd.lab.run("sh", "-c", f"mkdir -p {folder} && ln -s /srv/knobs.conf {folder}/knobs.conf")
+    pd.configure(decode=', drop_in = "/srv/knobs.conf"')
+    pd.restart("gpu2/decode")
+    assert pd.page("decode")["ctas"] == "512"
+
+
 def test_an_environment_file_that_beats_the_unit(pd: Pd) -> None:
     pd.put("/etc/pd/decode.env", "CTAS=9\n")
     unit = "gpu2/decode:unit"
