@@ -68,7 +68,7 @@ class Plain(Stand):
         lines = [f"export {name}={value}\n" for name, value in values.items()]
         (self.sshd.sandbox / "knobs.env").write_text("".join(["export CTAS=256\n", *lines]))
 
-    def gate(self, text: str, within: str = "10s") -> str:
+    def gate(self, text: str, within: str = "60s") -> str:
         return f'health = [{{ {text.replace("PORT", str(self.port))}, within = "{within}" }}]'
 
     def restarted(self) -> Any:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import secrets
 
 LOOK = r"""
-nonce=$1 unit=$2
-shift 2
+nonce=$1 unit=$2 likely=$3
+shift 3
 mark() { printf '\n%s %s\n' "$nonce" "$1"; }
 export LC_ALL=C
 mark hertz
@@ -53,7 +53,14 @@ if [ $# -gt 0 ]; then
     done
   done
   mark sockets
-  [ -z "$inodes" ] || ls -l /proc/[0-9]*/fd 2>/dev/null | grep -e '^/proc' $inodes
+  found= folders=
+  # Two folders at least, so that ls names them.
+  for pid in $likely; do folders="$folders /proc/$pid/fd"; done
+  [ -z "$inodes" ] || [ -z "$folders" ] || found=$(ls -l /proc/self/fd $folders 2>/dev/null | grep -e '^/proc' $inodes)
+  case $found in
+    *socket:*) printf '%s\n' "$found" ;;
+    *) [ -z "$inodes" ] || ls -l /proc/[0-9]*/fd 2>/dev/null | grep -e '^/proc' $inodes ;;
+  esac
 fi
 mark end
 """
@@ -69,9 +76,15 @@ shift
 
 
 def look(
-    unit: str | None, pid_command: str | None = None, ports: tuple[int, ...] = ()
+    unit: str | None,
+    pid_command: str | None = None,
+    ports: tuple[int, ...] = (),
+    likely: tuple[int, ...] = (),
 ) -> tuple[tuple[str, ...], str]:
-    """The words for `Host.run`, and the nonce that begins each section of what comes back."""
+    """The words for `Host.run`, and the nonce that begins each section of what comes back.
+
+    `likely`: processes that probably hold the ports open. All others are only searched if these do not.
+    """
     nonce = f"knob-{secrets.token_hex(8)}"
     ask = () if pid_command is None else (pid_command,)
     return (
@@ -82,5 +95,6 @@ def look(
         *ask,
         nonce,
         unit or "",
+        " ".join(str(int(pid)) for pid in likely),
         *(f"{port:04X}" for port in ports),
     ), nonce

@@ -110,12 +110,14 @@ class Running:
         return tuple(p for p in self.processes if p.identity not in before)
 
 
-def look(host: Host, service: Service, ports: tuple[int, ...] = ()) -> Running:
+def look(host: Host, service: Service, ports: tuple[int, ...] = (), likely: tuple[int, ...] = ()) -> Running:
     """What runs of a service now, and who listens on `ports`. Changes nothing.
+
+    If any of the processes `likely` listens there, others that do are not searched for.
 
     Raises `Unreachable`, `StateUnknown` (the look was cut off), `PlanMode` (a `pid` command in plan mode).
     """
-    words, nonce = look_words(service.unit, None if service.unit else service.pid, ports)
+    words, nonce = look_words(service.unit, None if service.unit else service.pid, ports, likely)
     done = host.run(words, timeout_s=LOOK_TIMEOUT_S)
     sections = _sections(done.stdout.decode("utf-8", "surrogateescape"), nonce)
     if "end" not in sections:
