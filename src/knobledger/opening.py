@@ -112,15 +112,19 @@ class Opening:
         serving = self.state.serving
         owed = list(dict.fromkeys(one.service for one in serving.owed.values()))
         if owed:
+            more = ", ..." if len(owed) > 3 else ""
             self.notes.append(
-                f"restart owed: {', '.join(owed[:3])}{', ...' if len(owed) > 3 else ''}; `knob restart`"
+                f"restart owed: {', '.join(owed[:3])}{more}; `knob restart {' '.join(owed[:3])}`"
             )
         for name, outcome in serving.unhealthy.items():
             self.notes.append(f"{name} was {outcome.outcome} when it was last restarted")
         for chain in serving.in_the_middle():
-            self.notes.append(
-                f"restart {short(chain.id)} has no end in the ledger: `knob recover` says what is up"
-            )
+            from knobledger.services.working import worked_on
+
+            if not worked_on(chain.started):
+                self.notes.append(
+                    f"restart {short(chain.id)} has no end in the ledger: `knob recover` says what is up"
+                )
 
     def _commit(self) -> None:
         if "desk" not in self.__dict__ or not self.desk.ledger.written:

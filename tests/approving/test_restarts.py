@@ -124,6 +124,9 @@ def test_what_people_see_of_it(desk: Stand) -> None:
         shown = desk.knob(*((words[0], plan.id) if plan else words))
         assert shown.returncode == 0, shown.stderr
         assert "gpu1/decode" in shown.stdout
+        if plan:
+            assert "expected outage" in shown.stdout
+            assert "sleep 1000" in shown.stdout
     assert "new driver" in desk.knob("plans").stdout
     assert "policy: signed" in done.stdout
 

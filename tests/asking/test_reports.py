@@ -133,6 +133,9 @@ def test_what_is_still_owed(tmp_path: Path) -> None:
     assert f"is still away: `knob restore {evening.revert[:8]}`" in text
     assert "It is not back yet." in text
     assert "has no verdict: `knob verdict" in page(Evening().state, "md", tmp_path)
+    owed = "gpu1/decode: a restart is owed since 2026-11-30 14:14 CET: `knob restart gpu1/decode`"
+    assert owed in text
+    assert "a restart is owed" not in page(whole().state, "md", tmp_path)
 
 
 def test_markup_in_what_people_wrote_stays_text(tmp_path: Path) -> None:

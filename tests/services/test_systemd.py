@@ -281,6 +281,8 @@ def test_a_failed_change_goes_back_with_its_services(pd: Pd) -> None:
     assert pd.page("decode")["name"] == "decode"
     assert pd.pid("router") != pid
     assert [event["outcome"] for event in pd.events("restart_ended")] == ["failed", "done"]
+    [seen] = pd.events("seen_live")
+    assert [(knob["name"], knob["state"]) for knob in seen["knobs"]] == [("STARTS_IN_S", "absent")]
     [target] = pd.knob("status", "gpu2/decode:env").json["targets"]
     assert (target["restart_owed"], target["unhealthy"]) == (False, "")
 

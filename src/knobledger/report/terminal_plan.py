@@ -55,7 +55,7 @@ def _restart(report: PlanReport, page: Paper) -> None:
     """A plan that only restarts."""
     services = ", ".join(report.planned.where)
     line(page, f"plan ({report.word}) {short(report.id)}   restart {services}", "bold")
-    for one in report.planned.services if report.restart_preview is None and not report.restarted else ():
+    for one in report.planned.services if not report.restarted else ():
         line(page, f"  {one.service}   {'; '.join(one.how)}")
 
 

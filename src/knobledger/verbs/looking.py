@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from knobledger.errors import Drifted, KnobError
-from knobledger.opening import Opening
 from knobledger.report.plans import PlanReport, plan_report
 from knobledger.state import Plan
+from knobledger.verbs.serving import Serving
 
 if TYPE_CHECKING:
     from knobledger.hosts.config import Target
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from knobledger.moment import Resolved
     from knobledger.report.blame import Blame
     from knobledger.report.changes import Log, Since
+    from knobledger.report.serving import RestartPreview
     from knobledger.report.status import Status
     from knobledger.report.upkeep import Backups, Difference, Plans
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
 
-class Looking(Opening):
+class Looking(Serving):
     """What is there, and how it came about."""
 
     def plans(self, *, spent: bool = False, live: bool = False) -> Plans:
@@ -43,7 +44,7 @@ class Looking(Opening):
         return looking.entry(self.state, id_)
 
     def _shown(self, plan: Plan) -> PlanReport:
-        stale = None
+        stale = preview = None
         if plan.status(self.now) in ("open", "approved"):
             try:
                 stale = self._outdated(plan) or any(
@@ -53,7 +54,21 @@ class Looking(Opening):
                 )
             except KnobError as error:
                 self.notes.append(f"whether the plan is stale could not be looked up: {error.message}")
-        return plan_report(self.state, plan, self.now, stale=stale)
+            preview = self._to_restart(plan)
+        return plan_report(self.state, plan, self.now, stale=stale, restart_preview=preview)
+
+    def _to_restart(self, plan: Plan) -> RestartPreview | None:
+        """The services that a plan restarts, in order, with what they took before."""
+        scope = plan.planned.restart
+        if scope == "none":
+            return None
+        from knobledger.restarting import restarted_by
+
+        try:
+            return self._preview(restarted_by(self.config, plan.planned), scope)
+        except KnobError as error:
+            self.notes.append(f"it could not be applied as hosts.toml is now: {error.message}")
+            return None
 
     def _outdated(self, plan: Plan) -> bool:
         """hosts.toml says something else now of the services of a plan that only restarts."""

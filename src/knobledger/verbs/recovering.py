@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from knobledger.errors import KnobError, NotApproved, Refused
 from knobledger.names import EventId, short
-from knobledger.verbs.serving import Serving, worked_on
+from knobledger.services.working import worked_on
+from knobledger.verbs.serving import Serving
 
 if TYPE_CHECKING:
     from knobledger.folds.serving import Chain
@@ -34,7 +35,7 @@ class Recovering(Serving):
 
         root = self.state.serving.root_of(chain)
         change = self._change_of(root)
-        if worked_on(chain):
+        if worked_on(chain.started):
             return RecoveredRestart(
                 chain.id, change, (), "going on", f"process {chain.started.process} works on it"
             )
@@ -87,6 +88,7 @@ class Recovering(Serving):
         result = self._chain(unproven, "recover", chain.started.scope, plan=plan, resumes=chain.id)
         if result.ended.outcome != "done":
             raise self._unhealthy(result, "")
+        self.recorded_live(unproven)
         return f"restarted by {short(result.id)}: {', '.join(unproven)}"
 
     def _taken_back(self, root: Chain, chain: Chain, states: tuple[tuple[str, str], ...]) -> RecoveredRestart:
@@ -117,6 +119,7 @@ class Recovering(Serving):
                 return RecoveredRestart(None, plan.id, (), "rolled back", f"by change {short(undo)}")
             self._permit((), plan.id)
             self.restart_after(plan, cause="recover")
+            self.recorded_live([file.target.partition(":")[0] for file in plan.planned.files])
         except KnobError as error:
             return RecoveredRestart(None, plan.id, (), "failed", _said(error), error.exit_code)
         return RecoveredRestart(None, plan.id, (), "finished")

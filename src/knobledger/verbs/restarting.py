@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from knobledger.errors import NotApproved, PlanMode
-from knobledger.names import TargetName, short
+from knobledger.names import short
 from knobledger.verbs.serving import Serving
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Restarting(Serving):
         result = self._chain(services, "asked", scope)
         if result.failed or result.ended.outcome == "failed":
             raise self._unhealthy(result, "")
-        return replace(self._restarted(result), live=self._recorded_live(services))
+        return replace(self._restarted(result), live=self.recorded_live(services))
 
     def restart_planned(self, plan: Plan) -> LiveReport | None:
         """Carries out a plan that only restarts, once; that it may be is checked before. Raises what `restart` does."""
@@ -76,16 +76,7 @@ class Restarting(Serving):
             result = self._chain(plan.planned.where, "asked", plan.planned.restart, plan=plan.id)
         if result.ended.outcome == "failed":
             raise self._unhealthy(result, f"plan {short(plan.id)}: ")
-        return self._recorded_live(plan.planned.where)
-
-    def _recorded_live(self, services: Sequence[str]) -> LiveReport | None:
-        """The knobs of which the ledger tells, in the processes of services that were just started."""
-        knobs: dict[TargetName, list[str]] = {}
-        for target, name in self.state.edits:
-            knobs.setdefault(target, []).append(name)
-        targets = [target.name for service in services for target in self.config.targets_of(service)]
-        looks = [(target, knobs[target]) for target in targets if target in knobs]
-        return self.seen_live(looks) if looks else None
+        return self.recorded_live(plan.planned.where)
 
     def guarded(self, names: Sequence[str], options: Options) -> Options:
         """The options of a change, whose plan asks for what the services ask for that it restarts."""

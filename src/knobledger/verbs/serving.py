@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,10 +10,10 @@ from knobledger.errors import Busy, KnobError, Refused, RolledBack, Unhealthy
 from knobledger.names import EventId, TargetName, short
 from knobledger.opening import Opening
 from knobledger.plan import RestartScope
+from knobledger.services.working import worked_on
 
 if TYPE_CHECKING:
     from knobledger.events.serving import Cause
-    from knobledger.folds.serving import Chain
     from knobledger.hosts.config import Target
     from knobledger.hosts.host import Host
     from knobledger.report.serving import RestartPreview, RestartReport
@@ -78,7 +76,7 @@ class Serving(Opening):
         """The dead chain that a restart of all its services settles. Raises `Busy` if it is not dead."""
         for chain in self.state.serving.in_the_middle():
             shared = sorted(set(chain.services) & set(services))
-            if shared and worked_on(chain):
+            if shared and worked_on(chain.started):
                 started = chain.started
                 raise Busy(
                     f"{', '.join(shared)} is being restarted by {started.actor} (process {started.process} here)",
@@ -128,6 +126,17 @@ class Serving(Opening):
                     NotSeen(target.name, service.full_name, target.path, error.message, error.exit_code)
                 )
         return LiveReport(tuple(seen))
+
+    def recorded_live(self, services: Sequence[str]) -> LiveReport | None:
+        """The knobs of which the ledger tells, in the processes of services that were just started."""
+        knobs: dict[TargetName, list[str]] = {}
+        for target, name in self.state.edits:
+            knobs.setdefault(target, []).append(name)
+        targets = [
+            target.name for service in dict.fromkeys(services) for target in self.config.targets_of(service)
+        ]
+        looks = [(target, knobs[target]) for target in targets if target in knobs]
+        return self.seen_live(looks) if looks else None
 
     def check_restart(self, plan: Plan) -> None:
         """Whether the restart of a plan could be begun now, before its files are written.
@@ -207,6 +216,7 @@ class Serving(Opening):
             result = self._chain(services, "roll back", plan.planned.restart, plan=undo.id, resumes=resumes)
             if result.ended.outcome != "done":
                 raise self._unhealthy(result, f"change {short(plan.id)} was rolled back, and still ")
+            self.recorded_live(services)
         return undo.id
 
     def _reload_units(self, targets: Sequence[tuple[Target, Host]]) -> None:
@@ -215,20 +225,6 @@ class Serving(Opening):
 
         for target, host in targets:
             reload(host, self.config.service(f"{target.host}/{target.service}"))
-
-
-def worked_on(chain: Chain) -> bool:
-    """The process that began a chain is alive, on this machine. Another machine's can't be told, and counts as dead."""
-    started = chain.started
-    if started.machine != socket.gethostname() or started.process in (0, os.getpid()):
-        return False
-    try:
-        os.kill(started.process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _written(plan: Plan) -> list[str]:
