@@ -232,11 +232,23 @@ def test_an_environment_file_that_beats_the_unit(pd: Pd) -> None:
     [service] = pd.restart("gpu2/decode")["services"]
     assert any(step.startswith("warning: ") and "that is in effect" in step for step in service["steps"])
     assert pd.page("decode")["ctas"] == "9"
-    # Nothing was stopped, and the bytes are back that it was started on: nothing is owed, and nothing is unwell.
-    back = pd.knob(*again, code=21)
-    assert "restart owed" not in back.err
+    # The live proof found that the file's value is not in the new process either.
     [target] = pd.knob("status", unit).json["targets"]
-    assert (target["restart_owed"], target["unhealthy"]) == (False, "")
+    assert "CTAS is '512' in the file and '9' in the process" in target["seen"]
+
+
+def test_after_a_roll_back_that_stopped_nothing_nothing_is_owed(pd: Pd) -> None:
+    pd.put("/etc/pd/decode.env", "CTAS=9\n")
+    pid = pd.pid("decode")
+    words = ("gpu2/decode:unit", "CTAS=1024", "--restart", "service", "--roll-back-on-failure", "--go-ahead")
+    back = pd.knob("set", *words, code=21)
+    assert "no service was touched" in back.json["error"]["message"]
+    assert "restart owed" not in back.err
+    assert "when it was last restarted" not in back.err
+    assert pd.pid("decode") == pid
+    [target] = pd.knob("status", "gpu2/decode:unit").json["targets"]
+    assert not target["restart_owed"]
+    assert target["unhealthy"] == ""
 
 
 def test_a_changed_unit_is_reloaded_and_runs_with_the_new_value(pd: Pd) -> None:
