@@ -16,6 +16,7 @@ from knobledger.receipt import Receipt
 from knobledger.state import Attempt, Plan, PlanStatus, State
 
 if TYPE_CHECKING:
+    from knobledger.events.watching import ObservedMetric
     from knobledger.report.pending import PendingLine
     from knobledger.report.serving import RestartPreview, RestartReport
     from knobledger.report.watching import LiveReport
@@ -50,6 +51,7 @@ class TargetOutcome:
         return out
 
 
+_OBSERVED = {*("at", "target", "metric", "labels", "start", "interval_s", "shape", "peak", "median", "last")}
 _FILE_FIELDS = ("target", "path", "edits", "base", "result", "diff", "clean", "later_edits")
 
 
@@ -81,6 +83,8 @@ class PlanReport:
 
     live: LiveReport | None = None
     """the changed knobs in the processes that were started for it; None: nobody looked"""
+    observed: tuple[ObservedMetric, ...] = ()
+    """what was seen after its restart, and made part of it"""
 
     @property
     def word(self) -> str:
@@ -147,6 +151,11 @@ class PlanReport:
             }
             if self.live:
                 out["live"] = self.live.to_json()["targets"]
+            if self.observed:
+                out["observed"] = [
+                    event.model_dump(mode="json", include=_OBSERVED) | {"summary": event.summary}
+                    for event in self.observed
+                ]
             if self.armed:
                 out["armed"] = [item.to_json() for item in self.armed]
         return out

@@ -34,6 +34,8 @@ def _processes(report: PlanReport, page: Paper) -> None:
         renderings.render(report.restarted, page)
     if report.live is not None:
         renderings.render(report.live, page)
+    for event in report.observed:
+        line(page, f"after the restart, {event.at[:16].replace('T', ' ')}Z: {event.target}   {event.summary}")
 
 
 def _only(report: PlanReport, target: TargetOutcome, page: Paper) -> None:

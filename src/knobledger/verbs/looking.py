@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from knobledger.errors import Drifted, KnobError
 from knobledger.report.plans import PlanReport, plan_report
@@ -11,6 +12,7 @@ from knobledger.state import Plan
 from knobledger.verbs.serving import Serving
 
 if TYPE_CHECKING:
+    from knobledger.events.watching import ObservedMetric
     from knobledger.hosts.config import Target
     from knobledger.looking import Query
     from knobledger.moment import Resolved
@@ -55,7 +57,14 @@ class Looking(Serving):
             except KnobError as error:
                 self.notes.append(f"whether the plan is stale could not be looked up: {error.message}")
             preview = self._to_restart(plan)
-        return plan_report(self.state, plan, self.now, stale=stale, restart_preview=preview)
+        report = plan_report(self.state, plan, self.now, stale=stale, restart_preview=preview)
+        events = self.state.events.values()
+        seen = [
+            event
+            for event in events
+            if event.kind == "observed_metric" and getattr(event, "plan", None) == plan.id
+        ]
+        return replace(report, observed=tuple(cast("list[ObservedMetric]", seen)))
 
     def _to_restart(self, plan: Plan) -> RestartPreview | None:
         """The services that a plan restarts, in order, with what they took before."""
