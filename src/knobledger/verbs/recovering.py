@@ -152,6 +152,8 @@ class Recovering(Serving):
             self._permit_back(original)
             found = original
         approving.require(self.desk, self.config, found)
+        if approving.policy_of(self.desk, self.config, found.planned) == "confirm":
+            return
         chains = [one for one in self.state.serving.chains.values() if one.started.plan == found.id]
         done = any(one.ended and one.ended.outcome == "done" for one in chains)
         if done or not set(services) <= set(restarted_by(self.config, found.planned)):
