@@ -127,7 +127,7 @@ class Recovering(Serving):
     def _change_of(self, root: Chain) -> EventId | None:
         """The change that a restart belongs to; None for one that was only asked for, with or without a plan."""
         plan = self.state.plans.get(root.started.plan or EventId(""))
-        return None if plan is None or plan.planned.services else plan.id
+        return None if plan is None or plan.planned.only_restarts else plan.id
 
     def _permit(self, services: Sequence[str], plan: EventId | None) -> None:
         """Where a policy wants signatures, only what was signed is finished, and only while it is not done.
