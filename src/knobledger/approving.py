@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from knobledger.drafting import Desk
+from knobledger.drafting import Desk, strictest
 from knobledger.errors import KnobError, NotApproved, Refused
 from knobledger.event import encode, moment_of
 from knobledger.events.approving import SignersTrusted
@@ -20,6 +20,7 @@ from knobledger.hosts.config import Config
 from knobledger.ledger.writing import private_folder, write_once
 from knobledger.names import EventId, digest_of, short
 from knobledger.plan import Policy
+from knobledger.restarting import restarted_by
 from knobledger.signing import check, sign
 from knobledger.state import Plan
 
@@ -27,8 +28,6 @@ PLAN_SPACE = "knobledger-plan"
 PLANNER_SPACE = "knobledger-planner"
 SIGNERS_SPACE = "knobledger-signers"
 """namespaces of signatures: one made for one purpose is none for another"""
-
-_ORDER: tuple[Policy, ...] = ("confirm", "signed", "two-person")
 
 
 class Go(Struct, frozen=True):
@@ -86,6 +85,7 @@ def policies(config: Config) -> dict[str, object]:
     """What hosts.toml says about approvals, in a form that can be compared."""
     return {
         "break_glass": sorted(config.workspace.break_glass),
+        "services": {name: config.approval_of(name) for name in config.services},
         "targets": {str(target.name): target.approval for target in config.targets()},
     }
 
@@ -93,16 +93,31 @@ def policies(config: Config) -> dict[str, object]:
 def policy_of(desk: Desk, config: Config, planned: Planned) -> Policy:
     """The strictest of what held at planning, what hosts.toml says now, and what was recorded with the signers.
 
-    So neither an old plan nor an edited hosts.toml opens what a signature closed.
+    So neither an old plan nor an edited hosts.toml opens what a signature closed. A restart counts like a change.
     """
-    wanted: list[Policy] = [planned.policy]
+    targets = [file.target for file in planned.files]
+    return policy_for(desk, config, targets, restarted_by(config, planned), at_least=planned.policy)
+
+
+def policy_for(
+    desk: Desk,
+    config: Config,
+    targets: Iterable[str],
+    services: Iterable[str],
+    *,
+    at_least: Policy = "confirm",
+) -> Policy:
+    """The same for targets that are changed and services that are restarted."""
+    wanted: list[Policy] = [at_least]
     kept = recorded(desk)
-    known: Mapping[str, Policy] = json.loads(kept.policies).get("targets", {}) if kept else {}
-    for file in planned.files:
-        wanted.append(config.target(file.target).approval)
-        if file.target in known:
-            wanted.append(known[file.target])
-    return max(wanted, key=_ORDER.index)
+    known: Mapping[str, Mapping[str, Policy]] = json.loads(kept.policies) if kept else {}
+    of_targets = known.get("targets", {})
+    for target in targets:
+        wanted += [config.target(target).approval, of_targets.get(target, at_least)]
+    of_services = {**of_targets, **known.get("services", {})}
+    for service in services:
+        wanted += [config.approval_of(service), of_services.get(service, at_least)]
+    return strictest(wanted)
 
 
 def require(desk: Desk, config: Config, plan: Plan) -> Go:
@@ -183,7 +198,7 @@ def _approval(
         if who.principal not in _glass_breakers(desk, config):
             raise NotApproved(f"{who.principal} may not break the glass here")
         return Go(f"break glass by signature of {who.principal}", who.principal)
-    if _ORDER.index(approved.policy) < _ORDER.index(policy):
+    if strictest((approved.policy, policy)) != approved.policy:
         raise NotApproved(f"it was signed under the policy {approved.policy!r}, and now {policy!r} holds")
     return Go(f"signature of {who.principal}", who.principal)
 

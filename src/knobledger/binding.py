@@ -85,7 +85,9 @@ class Binding(Struct, frozen=True):
                 )
         if not planned.services:
             return "", ""
-        now = self.services([file.target for file in planned.files], planned.restart)
+        # A plan that only restarts names its services itself: another scope of another hosts.toml changes nothing.
+        scope = "service" if planned.only_restarts else planned.restart
+        now = self.services(planned.where, scope)
         before = {one.service: one.digest for one in planned.services}
         if [one.service for one in now] != list(before):
             return (

@@ -93,6 +93,8 @@ class Options(Struct, frozen=True):
     batches: tuple[str, ...] = ()
     max_failures: int = 0
     skip_unreachable: bool = False
+    at_least: Policy = "confirm"
+    """what the services ask for that are restarted with it; the targets may ask for more"""
 
 
 class Seen(Struct, frozen=True):
@@ -300,7 +302,7 @@ def write_plan(
         restart=options.restart,
         confirm_within_s=options.confirm_within_s,
         roll_back_on_failure=options.roll_back_on_failure,
-        policy=_strictest(sketch.seen.target for sketch in wanted),
+        policy=strictest((options.at_least, *(sketch.seen.target.approval for sketch in wanted))),
         expires=stamp(desk.author.now() + options.expires_in),
         warnings=tuple(dict.fromkeys(desk.masker.text(text) for text in _warnings(wanted, left_out or {}))),
         batches=options.batches,
@@ -365,9 +367,10 @@ def _remarks(sketches: Sequence[Sketch]) -> list[str]:
     ]
 
 
-def _strictest(targets: Iterable[Target]) -> Policy:
+def strictest(policies: Iterable[Policy]) -> Policy:
+    """The one that asks for most."""
     order: tuple[Policy, ...] = ("confirm", "signed", "two-person")
-    return max((target.approval for target in targets), key=order.index)
+    return max(policies, key=order.index)
 
 
 def masked_edits(masker: Masker, edits: Sequence[KnobEdit]) -> tuple[Edit, ...]:

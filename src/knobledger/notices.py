@@ -92,7 +92,7 @@ def _notice(
 
     by = f"{event.actor} for {event.on_behalf_of}" if event.on_behalf_of else event.actor
     more = f" and {len(edits) - _MOST_EDITS} more" if len(edits) > _MOST_EDITS else ""
-    where = ", ".join(file.target for file in planned.files[:_MOST_EDITS])
+    where = ", ".join(planned.where[:_MOST_EDITS])
     what = "; ".join(_edit(edit) for _, edit in edits[:_MOST_EDITS]) + more
     text = f"{kind.replace('_', ' ')} {short(plan)}: {planned.verb} {where}   {what}   by {by}"
     if tail := reason or planned.why:
@@ -103,7 +103,7 @@ def _notice(
         "at": event.at,
         "plan": plan,
         "verb": planned.verb,
-        "targets": [file.target for file in planned.files],
+        "targets": list(planned.where),
         "edits": [
             {
                 "target": target,

@@ -121,15 +121,19 @@ class Opening:
         serving = self.footing.serving
         owed = sorted({one.service for one in serving.owed.values()})
         if owed:
+            more = ", ..." if len(owed) > NAMED else ""
             self.notes.append(
-                f"restart owed: {', '.join(owed[:NAMED])}{', ...' if len(owed) > NAMED else ''}; `knob restart`"
+                f"restart owed: {', '.join(owed[:NAMED])}{more}; `knob restart {' '.join(owed[:NAMED])}`"
             )
         for name, outcome in sorted(serving.unhealthy.items()):
             self.notes.append(f"{name} was {outcome.outcome} when it was last restarted")
         for chain in serving.in_the_middle():
-            self.notes.append(
-                f"restart {short(chain.id)} has no end in the ledger: `knob recover` says what is up"
-            )
+            from knobledger.services.working import worked_on
+
+            if not worked_on(chain.started):
+                self.notes.append(
+                    f"restart {short(chain.id)} has no end in the ledger: `knob recover` says what is up"
+                )
 
     def _commit(self) -> None:
         if "desk" not in self.__dict__ or not self.desk.ledger.written:
@@ -169,8 +173,8 @@ class Opening:
             about = id_ if isinstance(event, Planned) else getattr(event, "plan", None)
             if about in self.state.plans:
                 planned = self.state.plans[about].planned
-                more = f" and {len(planned.files) - 1} more" if len(planned.files) > 1 else ""
-                return f"{planned.verb} {planned.files[0].target}{more}: {kinds} {short(about)}"
+                more = f" and {len(planned.where) - 1} more" if len(planned.where) > 1 else ""
+                return f"{planned.verb} {planned.where[0]}{more}: {kinds} {short(about)}"
         return f"ledger: {kinds}"
 
     # -- what a verb needs -------------------------------------------------
@@ -308,8 +312,11 @@ class Opening:
             return changes[-1 - back]
         plan = self.find_plan(text)
         if not plan.is_change:
+            what = (
+                "a plan that only restarts" if plan.planned.only_restarts else "a plan that was never applied"
+            )
             raise Unknown(
-                f"{short(plan.id)} is a plan that was never applied, not a change",
+                f"{short(plan.id)} is {what}, not a change",
                 hint=f"see `knob show {short(plan.id)}`",
             )
         return plan.id

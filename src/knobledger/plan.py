@@ -10,7 +10,7 @@ from typing import Literal
 from knobledger.names import Digest, EventId, HostPath, TargetName
 from knobledger.receipt import Frozen
 
-Verb = Literal["set", "unset", "edit", "revert", "restore"]
+Verb = Literal["set", "unset", "edit", "revert", "restore", "restart"]
 Purpose = Literal["perf", "fix", "mitigation", "other"]
 Policy = Literal["confirm", "signed", "two-person"]
 Finding = Literal["wrongful suspect", "justified", "under test", "unproven", "unexplained"]

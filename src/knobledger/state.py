@@ -33,6 +33,7 @@ from knobledger.plan import Finding, PlannedFile
 
 if TYPE_CHECKING:
     from knobledger.events.arming import Expired
+    from knobledger.events.serving import RestartStarted
     from knobledger.folds.arming import Armings, Pending
     from knobledger.folds.asking import Asked
 
@@ -88,6 +89,8 @@ class Plan(Struct):
     approvals: list[tuple[EventId, Approved]] = field(default_factory=list)
     rejected: tuple[EventId, Rejected] | None = None
     attempts: list[Attempt] = field(default_factory=list)
+    begun: bool = False
+    """its services were restarted, or that was begun: of a plan that only restarts"""
 
     @property
     def is_change(self) -> bool:
@@ -99,7 +102,7 @@ class Plan(Struct):
         """It was applied by breaking the glass, and nobody else has signed for it since."""
         broken = {approved.principal for _, approved in self.approvals if approved.break_glass}
         reviewers = {approved.principal for _, approved in self.approvals if approved.review}
-        return self.is_change and bool(broken) and not reviewers - broken
+        return (self.is_change or self.begun) and bool(broken) and not reviewers - broken
 
     def attempt_on(self, target: TargetName) -> Attempt | None:
         """The newest attempt on a target."""
@@ -113,7 +116,9 @@ class Plan(Struct):
         """An attempt that left the file untouched does not spend the plan."""
         if any(attempt.in_doubt for attempt in self.attempts):
             return "in doubt"
-        if any(one.succeeded or one.torn or isinstance(one.outcome, RolledBack) for one in self.attempts):
+        if self.begun or any(
+            one.succeeded or one.torn or isinstance(one.outcome, RolledBack) for one in self.attempts
+        ):
             return "used"
         if self.rejected:
             return "rejected"
@@ -295,6 +300,10 @@ class State(Struct):
                     self._put_back(id_, event)
             case "asking":
                 self.asked.take(id_, event)
+            case "serving" if event.kind == "restart_started":
+                plan = self.plans.get(cast("RestartStarted", event).plan or EventId(""))
+                if plan and plan.planned.verb == "restart":
+                    plan.begun = True
             case "approving" | "changes" | "notes" | "serving" | "watching" | None:
                 pass
 

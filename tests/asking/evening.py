@@ -14,6 +14,8 @@ from knobledger.events.asking import (
     VerdictGiven,
 )
 from knobledger.events.notes import Noted
+from knobledger.events.serving import Before, RestartEnded, RestartStarted, SeenRunning, ServiceRestarted
+from knobledger.events.watching import ObservedMetric, SeenKnob, SeenLive, SeenProcess
 from knobledger.importers import table
 from knobledger.importers.origin import Origin
 from knobledger.names import Digest, EventId
@@ -111,6 +113,65 @@ class Evening(Story):
             (KNOB, None, "512"), verb="restore", undoes=self.revert, why="the proxy was at fault"
         )
 
+    def restart(self, clock: str, change: EventId, *, value: str | None, has: str | None = "") -> None:
+        """Prefill, decode and router; `value` is in the file, and it or `has` in the new process of decode."""
+        has = value if has == "" else has
+        self.to(clock)
+        names = ("gpu1/prefill", "gpu1/decode", "gpu1/router")
+        chain = self.tell(
+            RestartStarted,
+            cause="change",
+            scope="group",
+            plan=change,
+            services=tuple(Before(service=name) for name in names),
+        )
+        for number, name in enumerate(names):
+            process = SeenRunning(pid=4000 + number, parent=1, started=1796066700.0, command=name)
+            self.tell(
+                ServiceRestarted,
+                chain=chain,
+                plan=change,
+                service=name,
+                outcome="healthy",
+                after=(process,),
+                stopped_after_s=1.5,
+                healthy_after_s=38.0,
+            )
+        self.tell(RestartEnded, chain=chain, plan=change, outcome="done", outage_s=119.4)
+        self.tell(
+            SeenLive,
+            target="gpu1/decode",
+            service="gpu1/decode",
+            path="/root/serve.sh",
+            processes=(
+                SeenProcess(pid=4001, parent=1, started="2026-11-30T22:00:00.000000Z", command="python3"),
+            ),
+            knobs=(
+                SeenKnob(
+                    name=KNOB, kind="env", written=value, state="present" if has else "absent", value=has
+                ),
+            ),
+        )
+
+    def watch(self) -> None:
+        self.tell(
+            ObservedMetric,
+            target="gpu1/decode",
+            service="gpu1/decode",
+            metric="sglang:num_running_reqs",
+            source="http://127.0.0.1:30001/metrics",
+            type="gauge",
+            series=1,
+            start="2026-11-30T22:02:00.000000Z",
+            interval_s=1.0,
+            values=(0.0, 53.0, 48.0, 0.0, 50.0),
+            ended="complete",
+            shape="rotating",
+            peak=53.0,
+            median=48.0,
+            last=50.0,
+        )
+
     def correct(self, verdict: EventId) -> None:
         self.to("23:20")
         stale = StaleLine(line=3, text="TARGET_CTAS hangs it", why=f"names {KNOB}", hypothesis=SLUG)
@@ -134,5 +195,7 @@ def whole() -> Evening:
     evening.contradict()
     verdict = evening.refute()
     evening.restore()
+    evening.restart("22:58", evening.restored, value="512")
+    evening.watch()
     evening.correct(verdict)
     return evening

@@ -18,6 +18,7 @@ import pytest
 from evening import KNOB, SLUG, ZONE, Evening, whole
 
 from knobledger.errors import BadConfig, Refused, Unknown, Usage
+from knobledger.events.serving import Before, RestartEnded, RestartStarted, ServiceRestarted
 from knobledger.inquiry import wrongful
 from knobledger.moment import parse
 from knobledger.report.changes import change_lines
@@ -98,6 +99,32 @@ def test_what_the_reader_learns(tmp_path: Path) -> None:
         assert said in text, said
 
 
+def test_each_restart_is_told_once_with_what_became_of_it(tmp_path: Path) -> None:
+    evening = Evening()
+    evening.restart("20:26", evening.revert, value=None)
+    evening.restart("20:40", evening.revert, value="512", has=None)
+    names = ("gpu1/prefill", "gpu1/decode", "gpu1/router")
+    befores = tuple(Before(service=name) for name in names)
+    evening.to("21:00")
+    failed = evening.tell(RestartStarted, cause="roll back", scope="group", services=befores)
+    evening.tell(ServiceRestarted, chain=failed, service=names[0], outcome="healthy")
+    evening.tell(ServiceRestarted, chain=failed, service=names[1], outcome="unhealthy", reason="gate is red")
+    evening.tell(RestartEnded, chain=failed, outcome="failed", reason="gate is red")
+    evening.tell(RestartStarted, cause="asked", scope="service", services=befores[:1])
+    lines = [line for line in page(evening.state, "md", tmp_path).splitlines() if "| restart |" in line]
+    for line, said in zip(
+        lines,
+        [
+            f"each healthy before the next, out for 1 min 59 s; proved live: {KNOB} = (absent) in gpu1/decode",
+            f"not proved live: {KNOB} is absent, not 512, in gpu1/decode",
+            "to roll back: failed: gate is red; healthy: gpu1/prefill; not reached: gpu1/router; nobody looked",
+            "left in the middle: it has no end in the ledger; not reached: gpu1/prefill",
+        ],
+        strict=True,
+    ):
+        assert said in line
+
+
 def test_what_is_still_owed(tmp_path: Path) -> None:
     evening = Evening()
     evening.contradict()
@@ -106,6 +133,9 @@ def test_what_is_still_owed(tmp_path: Path) -> None:
     assert f"is still away: `knob restore {evening.revert[:8]}`" in text
     assert "It is not back yet." in text
     assert "has no verdict: `knob verdict" in page(Evening().state, "md", tmp_path)
+    owed = "gpu1/decode: a restart is owed since 2026-11-30 14:14 CET: `knob restart gpu1/decode`"
+    assert owed in text
+    assert "a restart is owed" not in page(whole().state, "md", tmp_path)
 
 
 def test_markup_in_what_people_wrote_stays_text(tmp_path: Path) -> None:

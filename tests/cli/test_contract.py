@@ -237,3 +237,30 @@ def test_a_mistyped_command_names_the_nearest(line: str) -> None:
 
 def test_an_option_s_value_is_no_command(lab: Lab) -> None:
     assert ask("--on-behalf-of", "set", "status", "--recorded")["targets"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "shown"),
+    [
+        ("", ""),
+        ('[hosts.gpu1]\ntransport = "local"\n', ""),
+        (
+            '[hosts.gpu1]\ntransport = "local"\n[hosts.gpu1.services.decode]\nfiles = {{ env = "{0}" }}\n',
+            "A=1",
+        ),
+    ],
+    ids=["no host", "no service", "no script"],
+)
+def test_looking_where_there_is_little_to_see(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: str, shown: str
+) -> None:
+    env = tmp_path / "decode.env"
+    env.write_text("A=1\n")
+    (tmp_path / "hosts.toml").write_text(lines.format(env))
+    for words in (["status"], ["status", "--recorded"], ["since", "1h", "--live"], ["drift"]):
+        assert run(["-C", str(tmp_path), *words]) == 0
+        out, err = capsys.readouterr()
+        if words == ["status"]:
+            assert shown in out
+        if not shown and words != ["drift"]:
+            assert "add `[hosts.HOST.services.NAME]`" in err

@@ -71,7 +71,7 @@ class Plain(Stand):
         lines = [f"export {name}={value}\n" for name, value in values.items()]
         (self.sshd.sandbox / "knobs.env").write_text("".join(["export CTAS=256\n", *lines]))
 
-    def gate(self, text: str, within: str = "10s") -> str:
+    def gate(self, text: str, within: str = "60s") -> str:
         return f'health = [{{ {text.replace("PORT", str(self.port))}, within = "{within}" }}]'
 
     def restarted(self) -> Any:
@@ -214,7 +214,12 @@ def test_an_owed_restart_is_remembered_until_a_new_process_was_seen(plain: Plain
     assert "note: restart owed: gpu1/decode" in change.err
     assert owed() is True
     assert "restart owed" in plain.knob("since", "1h").err
-    plain.restarted()
+    restart = plain.restart("gpu1/decode")
+    [live] = restart["live"]
+    assert [(knob["name"], knob["value"], knob["agrees"]) for knob in live["knobs"]] == [
+        ("CTAS", "512", True)
+    ]
+    assert [process["pid"] for process in live["processes"]] == restart["services"][0]["pids"]
     assert owed() is False
     # The red gate is a state of its own: the new process was seen.
     plain.configure(plain.gate('tcp = "127.0.0.1:1"', "0.5s"))

@@ -65,7 +65,7 @@ class Pd(Stand):
         groups = f'[groups.pd]\nservices = ["{self.host}/*"]\n'
         workspace(self.root, self.lab.toml(services) + groups)
 
-    def health(self, name: str, within: str = "15s") -> str:
+    def health(self, name: str, within: str = "100s") -> str:
         return f'health = [{{ http = "http://127.0.0.1:{PORTS[name]}/health", within = "{within}" }}]'
 
     def put(self, path: str, text: str) -> None:
@@ -223,6 +223,15 @@ def test_a_drop_in_without_service_section_stops_nothing(pd: Pd) -> None:
     assert pd.pid("decode") == pid
 
 
+def test_a_drop_in_that_is_a_link_is_the_file_that_systemd_reads(pd: Pd) -> None:
+    pd.put("/srv/knobs.conf", "[Service]\nEnvironment=CTAS=512\n")
+    folder = "/etc/systemd/system/pd-decode.service.d"
+    pd.lab.run("sh", "-c", f"mkdir -p {folder} && ln -s /srv/knobs.conf {folder}/knobs.conf")
+    pd.configure(decode=', drop_in = "/srv/knobs.conf"')
+    pd.restart("gpu2/decode")
+    assert pd.page("decode")["ctas"] == "512"
+
+
 def test_an_environment_file_that_beats_the_unit(pd: Pd) -> None:
     pd.put("/etc/pd/decode.env", "CTAS=9\n")
     unit = "gpu2/decode:unit"
@@ -242,6 +251,23 @@ def test_an_environment_file_that_beats_the_unit(pd: Pd) -> None:
     [service] = pd.restart("gpu2/decode")["services"]
     assert any(step.startswith("warning: ") and "that is in effect" in step for step in service["steps"])
     assert pd.page("decode")["ctas"] == "9"
+    # The live proof found that the file's value is not in the new process either.
+    [target] = pd.knob("status", unit).json["targets"]
+    assert "CTAS is '512' in the file and '9' in the process" in target["seen"]
+
+
+def test_after_a_roll_back_that_stopped_nothing_nothing_is_owed(pd: Pd) -> None:
+    pd.put("/etc/pd/decode.env", "CTAS=9\n")
+    pid = pd.pid("decode")
+    words = ("gpu2/decode:unit", "CTAS=1024", "--restart", "service", "--roll-back-on-failure", "--go-ahead")
+    back = pd.knob("set", *words, code=21)
+    assert "no service was touched" in back.json["error"]["message"]
+    assert "restart owed" not in back.err
+    assert "when it was last restarted" not in back.err
+    assert pd.pid("decode") == pid
+    [target] = pd.knob("status", "gpu2/decode:unit").json["targets"]
+    assert not target["restart_owed"]
+    assert target["unhealthy"] == ""
 
 
 def test_a_changed_unit_is_reloaded_and_runs_with_the_new_value(pd: Pd) -> None:
@@ -272,12 +298,12 @@ def test_a_router_that_is_green_without_workers_fails_the_completion_gate(pd: Pd
 
 
 def test_a_failed_change_goes_back_with_its_services(pd: Pd) -> None:
-    pd.configure(decode="\n" + pd.health("decode", "2s"))
+    pd.configure(decode="\n" + pd.health("decode", "100s"))
     pid = pd.pid("router")
     before = pd.lab.at("/etc/pd/decode.env").read_bytes()
     failed = pd.knob(
-        "set", "gpu2/decode:env", "STARTS_IN_S=9999", "--add", "--restart", "dependents", "--roll-back-on-failure",
-        "--go-ahead", code=21,
+        "set", "gpu2/decode:env", "CRASH_AFTER_S=0.2", "STARTS_IN_S=9999", "--add", "--restart", "dependents",
+        "--roll-back-on-failure", "--go-ahead", code=21,
     )  # fmt: skip
     error = failed.json["error"]
     assert error["kind"] == "rolled_back"
@@ -286,6 +312,11 @@ def test_a_failed_change_goes_back_with_its_services(pd: Pd) -> None:
     assert pd.page("decode")["name"] == "decode"
     assert pd.pid("router") != pid
     assert [event["outcome"] for event in pd.events("restart_ended")] == ["failed", "done"]
+    [seen] = pd.events("seen_live")
+    assert [(knob["name"], knob["state"]) for knob in seen["knobs"]] == [
+        ("CRASH_AFTER_S", "absent"),
+        ("STARTS_IN_S", "absent"),
+    ]
     [target] = pd.knob("status", "gpu2/decode:env").json["targets"]
     assert (target["restart_owed"], target["unhealthy"]) == (False, "")
 

@@ -76,7 +76,7 @@ def set_(
         more, words = _leading_targets(workspace, assignments or ())
         requests = [assignment(text) for text in (*words, *(sets or ()))]
         requests += [removal(text) for text in unsets or ()]
-        return _carry_out(workspace, workspace.set([target, *more], requests, options), shared)
+        return _carried_out(workspace, workspace.set([target, *more], requests, options), shared)
 
 
 @planning
@@ -99,7 +99,7 @@ def unset(
     with session.workspace() as workspace:
         more, words = _leading_targets(workspace, names or ())
         requests = [removal(text) for text in (*words, *(unsets or ()))]
-        return _carry_out(workspace, workspace.set([target, *more], requests, options), shared)
+        return _carried_out(workspace, workspace.set([target, *more], requests, options), shared)
 
 
 @planning
@@ -111,7 +111,7 @@ def edit(
     """Open a copy of a target in $EDITOR, and plan what was made of it."""
     options = _options(shared)
     with session.workspace() as workspace:
-        return _carry_out(workspace, workspace.edit(target, _editor, options), shared)
+        return _carried_out(workspace, workspace.edit(target, _editor, options), shared)
 
 
 @planning
@@ -126,7 +126,7 @@ def revert(
     """Undo one change, keeping all later ones."""
     options = _options(shared, exact=exact)
     with session.workspace() as workspace:
-        return _carry_out(workspace, workspace.revert(change, options), shared)
+        return _carried_out(workspace, workspace.revert(change, options), shared)
 
 
 @planning
@@ -146,7 +146,7 @@ def restore(
     """Undo a revert: bring back what it took away, with a proof."""
     options = _options(shared, exact=exact)
     with session.workspace() as workspace:
-        return _carry_out(workspace, workspace.restore(change, options), shared)
+        return _carried_out(workspace, workspace.restore(change, options), shared)
 
 
 def plans(
@@ -263,13 +263,18 @@ def _options(
     )
 
 
-def _carry_out(workspace: Workspace, report: PlanReport | NothingToDo, shared: Shared) -> int:
+def _carried_out(workspace: Workspace, report: PlanReport | NothingToDo, shared: Shared) -> int:
+    return carry_out(workspace, report, plan=shared.plan, go_ahead=shared.go_ahead)
+
+
+def carry_out(workspace: Workspace, report: PlanReport | NothingToDo, *, plan: bool, go_ahead: bool) -> int:
+    """Shows a plan, asks for the go-ahead unless it was given, applies it. Raises `NotApproved`."""
     from knobledger.report.plans import NothingToDo
 
-    if isinstance(report, NothingToDo) or shared.plan:
+    if isinstance(report, NothingToDo) or plan:
         return session.show(report)
     name = report.id[:8]
-    if shared.go_ahead:
+    if go_ahead:
         source = "flag"
     elif session.can_ask:
         session.preview(report)

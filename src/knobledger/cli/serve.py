@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from knobledger.cli.change import carry_out
 from knobledger.cli.session import session
 from knobledger.cli.shared import GoAhead
 from knobledger.errors import NotApproved
@@ -26,11 +27,21 @@ def restart(
         list[str], typer.Argument(metavar="TARGET...", help="Targets, services, globs, hosts or groups.")
     ],
     scope: Scope = "service",
+    why: Annotated[
+        str, typer.Option("--why", metavar="TEXT", help="The reason; it makes a plan that keeps it.")
+    ] = "",
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only plan, for somebody to approve; nothing is restarted.")
+    ] = False,
     go_ahead: GoAhead = False,
 ) -> int:
-    """Restart services in order, each one proven healthy before the next begins."""
+    """Restart services in order, each one proven healthy before the next begins. A policy may ask for a signed plan."""
+    from knobledger.report.plans import PlanReport
+
     with session.workspace() as workspace:
-        preview = workspace.restart_preview(targets, scope)
+        preview = workspace.restart_wish(targets, scope, why=why, plan=plan)
+        if isinstance(preview, PlanReport):
+            return carry_out(workspace, preview, plan=plan, go_ahead=go_ahead)
         if not go_ahead:
             if session.can_ask:
                 session.preview(preview)

@@ -70,6 +70,6 @@ def _line(plan: PlanReport, before: str) -> None:
         )
         return
     planned = plan.planned
-    where = ", ".join(file.target for file in planned.files)
+    where = ", ".join(planned.where)
     turned = f"{before} → {plan.word}" if before else plan.word
     print(f"{plan.id[:8]}  {turned}  {planned.verb} {where}  by {planned.actor!r}")

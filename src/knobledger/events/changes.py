@@ -87,6 +87,20 @@ class Planned(Event):
     signature: str = ""
     """the planner's, armoured, in the namespace `knobledger-planner`, where the policy asks for two persons"""
 
+    @property
+    def only_restarts(self) -> bool:
+        """It has no files: its services are restarted as they are."""
+        return self.verb == "restart"
+
+    @property
+    def where(self) -> tuple[str, ...]:
+        """The targets, or the services of a plan that only restarts."""
+        return tuple(file.target for file in self.files) or tuple(one.service for one in self.services)
+
+
+ROLLS_BACK = "roll back of "
+"""how the source of an approval begins that a failed change gives to its own undoing"""
+
 
 class Approved(Event):
     """A go-ahead for one plan, and what stood behind it."""
@@ -94,7 +108,7 @@ class Approved(Event):
     kind: Literal["approved"] = "approved"
     plan: EventId
     source: str
-    """`confirm at a terminal`, `flag`, `no terminal`, `signature of ...`"""
+    """`confirm at a terminal`, `flag`, `no terminal`, `signature of ...`, `roll back of ...`"""
     policy: Policy = "confirm"
     """the policy under which it was given"""
     signature: str = ""

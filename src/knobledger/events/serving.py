@@ -103,6 +103,8 @@ class RestartEnded(Event):
     reason: str = ""
     outage_s: float | None = None
     """from the first order to stop until the last service was healthy, in seconds"""
+    touched: bool = True
+    """a stop was ordered; else each process is the one that was there before"""
 
 
 ServingEvent = RestartStarted | ServiceRestarted | RestartEnded

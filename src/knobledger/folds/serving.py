@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct, field
 
-from knobledger.events.changes import Applied, Observed, Planned, Settled
+from knobledger.events.changes import ROLLS_BACK, Applied, Approved, Observed, Planned, Settled
 from knobledger.events.entry import Event, Foreign
 from knobledger.names import EventId, TargetName
 
@@ -66,8 +66,13 @@ class Serving(Struct):
     _recorded: set[TargetName] = field(default_factory=set)
     _to_restart: dict[EventId, bool] = field(default_factory=dict)
     """changes that were to be followed by a restart, and whether one was begun"""
-    _planned: set[EventId] = field(default_factory=set)
-    """plans with a restart"""
+    _plans: dict[EventId, Planned] = field(default_factory=dict)
+    _rolling_back: set[EventId] = field(default_factory=set)
+    """plans by which a failed change takes itself back, at once"""
+    _untouched: set[EventId] = field(default_factory=set)
+    """changes whose restart failed before any process was asked to stop"""
+    _until: dict[TargetName, EventId] = field(default_factory=dict)
+    """the change that took a target out of `current`"""
 
     def in_the_middle(self) -> list[Chain]:
         """Chains whose end nobody recorded, and that no other took over, oldest first."""
@@ -105,8 +110,10 @@ class Serving(Struct):
             return
         match event.kind:
             case "planned":
-                if cast("Planned", event).restart != "none":
-                    self._planned.add(id_)
+                self._plans[id_] = cast("Planned", event)
+            case "approved":
+                if cast("Approved", event).source.startswith(ROLLS_BACK):
+                    self._rolling_back.add(cast("Approved", event).plan)
             case "applied":
                 self._written(cast("Applied", event))
             case "settled":
@@ -128,6 +135,8 @@ class Serving(Struct):
                 ended = cast("RestartEnded", event)
                 if chain := self.chains.get(ended.chain):
                     chain.ended = chain.ended or ended
+                if not ended.touched and chain and chain.started.resumes is None:
+                    self._nothing_was_stopped(ended)
             case "seen_live":
                 self._seen_live(cast("SeenLive", event))
             case _:
@@ -136,12 +145,42 @@ class Serving(Struct):
     def _written(self, event: Applied | Settled) -> None:
         target, change = event.target, event.plan
         self._recorded.add(target)
-        self.current.discard(target)
-        if change in self._planned:
+        planned = self._plans.get(change)
+        if planned and self._taken_back_in_time(event, planned):
+            return
+        if target in self.current:
+            self.current.discard(target)
+            self._until[target] = change
+        if planned and planned.restart != "none":
             self._to_restart.setdefault(change, False)
         owed = self.owed.setdefault(target, Owed(target, target.partition(":")[0]))
         owed.changes.append(change)
         owed.since = owed.since or event.at
+
+    def _taken_back_in_time(self, event: Applied | Settled, planned: Planned) -> bool:
+        """The bytes are back that the process was started on: its restart had failed before anything was stopped."""
+        change, target = planned.undoes, event.target
+        owed = self.owed.get(target)
+        if change is None or change not in self._untouched or event.plan not in self._rolling_back:
+            return False
+        if owed is None or owed.changes[-1:] != [change]:
+            return False
+        base = next((file.base for file in self._plans[change].files if file.target == target), None)
+        if base != (event.receipt.digest if event.kind == "applied" else event.digest):
+            return False
+        owed.changes.pop()
+        if not owed.changes and not owed.seen:
+            del self.owed[target]
+            if self._until.get(target) == change:
+                self.current.add(target)
+        return True
+
+    def _nothing_was_stopped(self, ended: RestartEnded) -> None:
+        """Each process runs on as it was: none is the worse for it."""
+        if ended.plan is not None:
+            self._untouched.add(ended.plan)
+        for service in [name for name, one in self.unhealthy.items() if one.chain == ended.chain]:
+            del self.unhealthy[service]
 
     def _restarted(self, event: ServiceRestarted) -> None:
         if chain := self.chains.get(event.chain):

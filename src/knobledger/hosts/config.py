@@ -194,6 +194,19 @@ class Config(Struct, frozen=True):
             approval=self._approval(service_name, host, section),
         )
 
+    def approval_of(self, service: str) -> ApprovalPolicy:
+        """What a restart of a service asks for. Raises `Unknown`."""
+        host, section = self._service(service)
+        return self._approval(service, host, section)
+
+    @property
+    def asks_no_signature(self) -> bool:
+        """No line of the file asks for one, and none names who could give it."""
+        hosts, groups = self.file.hosts.values(), self.file.groups.values()
+        asked = {self.workspace.approval, *(one.approval for one in hosts), *(one.approval for one in groups)}
+        asked |= {service.approval for host in hosts for service in host.services.values()}
+        return self.allowed_signers is None and asked <= {"confirm", None}
+
     def targets(self, names: Sequence[str] = ()) -> tuple[Target, ...]:
         """The targets that names, groups and globs stand for, each once, in that order; without names all.
 
@@ -213,6 +226,14 @@ class Config(Struct, frozen=True):
             or any(char in word for char in "*?[")
             or word in {*self.file.groups, *self.file.hosts}
         )
+
+    def usual_targets(self) -> tuple[Target, ...]:
+        """What is looked at where nobody names anything: each service's script, or its files where it has no script."""
+        found: list[Target] = []
+        for service in self.services:
+            every = self.targets_of(service)
+            found += every[:1] if every[0].key == "script" else every
+        return tuple(found)
 
     def targets_of(self, service: str) -> tuple[Target, ...]:
         """Every target of a service, its script first. Raises `Unknown`."""

@@ -1,6 +1,7 @@
 """The one fixed program that looks at the processes of a host. It only reads, so plan mode may run it.
 
-Its words are data: a unit's name (or nothing) and TCP ports. It prints sections that begin with a
+Its words are data: a unit's name (or nothing) and TCP ports as `/proc/net/tcp` writes them. It starts few programs,
+since a busy host starts them slowly. It prints sections that begin with a
 line of `NONCE NAME`; `services/running.py` reads them. Any Linux with a POSIX sh will do.
 """
 
@@ -9,8 +10,8 @@ from __future__ import annotations
 import secrets
 
 LOOK = r"""
-nonce=$1 unit=$2
-shift 2
+nonce=$1 unit=$2 likely=$3
+shift 3
 mark() { printf '\n%s %s\n' "$nonce" "$1"; }
 export LC_ALL=C
 mark hertz
@@ -29,26 +30,37 @@ if [ -n "$unit" ]; then
   fi
 fi
 mark clock
-date '+%s %N'
-cat /proc/uptime
-grep '^btime' /proc/stat
+now=$(date '+%s %N')
+read -r uptime </proc/uptime
+printf '%s\n%s\n' "$now" "$uptime"
+case ${now#* } in
+  *[!0-9]* | '') grep '^btime' /proc/stat ;;
+esac
 mark stat
 cat /proc/[0-9]*/stat 2>/dev/null
 mark command
 head -v -c 65536 /proc/[0-9]*/cmdline 2>/dev/null
 if [ $# -gt 0 ]; then
   mark listening
-  cat /proc/net/tcp /proc/net/tcp6 2>/dev/null
   inodes=
-  for port in "$@"; do
-    hex=$(printf '%04X' "$port")
-    for inode in $(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null |
-      awk -v port=":$hex" '$4 == "0A" && substr($2, length($2) - 4) == port { print $10 }'); do
-      inodes="$inodes -e socket:.$inode."
+  listening=$(awk '$4 == "0A" { print substr($2, length($2) - 3) ":" $10 }' /proc/net/tcp /proc/net/tcp6 2>/dev/null)
+  printf '%s\n' "$listening"
+  for one in $listening; do
+    for port in "$@"; do
+      case $one in
+        "$port":*) inodes="$inodes -e socket:.${one#*:}." ;;
+      esac
     done
   done
   mark sockets
-  [ -z "$inodes" ] || ls -l /proc/[0-9]*/fd 2>/dev/null | grep -e '^/proc' $inodes
+  found= folders=
+  # Two folders at least, so that ls names them.
+  for pid in $likely; do folders="$folders /proc/$pid/fd"; done
+  [ -z "$inodes" ] || [ -z "$folders" ] || found=$(ls -l /proc/self/fd $folders 2>/dev/null | grep -e '^/proc' $inodes)
+  case $found in
+    *socket:*) printf '%s\n' "$found" ;;
+    *) [ -z "$inodes" ] || ls -l /proc/[0-9]*/fd 2>/dev/null | grep -e '^/proc' $inodes ;;
+  esac
 fi
 mark end
 """
@@ -64,9 +76,15 @@ shift
 
 
 def look(
-    unit: str | None, pid_command: str | None = None, ports: tuple[int, ...] = ()
+    unit: str | None,
+    pid_command: str | None = None,
+    ports: tuple[int, ...] = (),
+    likely: tuple[int, ...] = (),
 ) -> tuple[tuple[str, ...], str]:
-    """The words for `Host.run`, and the nonce that begins each section of what comes back."""
+    """The words for `Host.run`, and the nonce that begins each section of what comes back.
+
+    `likely`: processes that probably hold the ports open. All others are only searched if these do not.
+    """
     nonce = f"knob-{secrets.token_hex(8)}"
     ask = () if pid_command is None else (pid_command,)
     return (
@@ -77,5 +95,6 @@ def look(
         *ask,
         nonce,
         unit or "",
-        *(str(int(port)) for port in ports),
+        " ".join(str(int(pid)) for pid in likely),
+        *(f"{port:04X}" for port in ports),
     ), nonce

@@ -295,8 +295,8 @@ class Entry(Struct, frozen=True):
     def target(self) -> TargetName | None:
         """The (first) target that it is about."""
         match self.event:
-            case Planned(files=files):
-                return files[0].target
+            case Planned() as planned:
+                return _first_target(planned)
             case event:
                 return getattr(event, "target", self.plan_target)
 
@@ -305,7 +305,7 @@ class Entry(Struct, frozen=True):
         """The knobs that it is about."""
         match self.event:
             case Planned(files=files):
-                return files[0].edits
+                return tuple(edit for file in files[:1] for edit in file.edits)
             case Observed(edits=edits):
                 return edits
             case _:
@@ -315,6 +315,8 @@ class Entry(Struct, frozen=True):
     def text(self) -> str:
         """What there is to say beyond the fields, in a phrase."""
         match self.event:
+            case Planned(verb="restart", why=why) as planned:
+                return f"restart of {', '.join(planned.where)}" + (f": {why}" if why else "")
             case Planned(verb=verb, why=why):
                 return f"{verb}: {why}" if why else verb
             case Observed(previous=None, source=source):
@@ -354,10 +356,14 @@ def entries(state: State, events: Iterable[tuple[EventId, Event]]) -> Log:
             Entry(
                 id_,
                 event,
-                plans[plan].planned.files[0].target
+                _first_target(plans[plan].planned)
                 if (plan := getattr(event, "plan", None)) in plans
                 else None,
             )
             for id_, event in events
         )
     )
+
+
+def _first_target(planned: Planned) -> TargetName | None:
+    return planned.files[0].target if planned.files else None

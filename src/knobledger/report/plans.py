@@ -17,6 +17,7 @@ from knobledger.receipt import Receipt
 from knobledger.state import Attempt, Plan, PlanStatus, State
 
 if TYPE_CHECKING:
+    from knobledger.events.watching import ObservedMetric
     from knobledger.report.grounds import Grounds
     from knobledger.report.pending import PendingLine
     from knobledger.report.serving import RestartPreview, RestartReport
@@ -49,6 +50,7 @@ class TargetOutcome(Struct, frozen=True):
         return out
 
 
+_OBSERVED = ("at", "target", "metric", "labels", "start", "interval_s", "shape", "peak", "median", "last")
 _FILE_FIELDS = ("target", "path", "edits", "base", "result", "diff", "clean", "later_edits")
 
 
@@ -83,6 +85,8 @@ class PlanReport(Struct, frozen=True):
     """what speaks for and against it; None: nobody asked why, or it was not looked up"""
     live: LiveReport | None = None
     """the changed knobs in the processes that were started for it; None: nobody looked"""
+    observed: tuple[ObservedMetric, ...] = ()
+    """what was seen after its restart, and made part of it"""
 
     @property
     def word(self) -> str:
@@ -135,6 +139,10 @@ class PlanReport(Struct, frozen=True):
             "warnings": [*planned.warnings, *self.remarks],
             "targets": [target.to_json() for target in self.targets],
         }
+        if planned.only_restarts:
+            out["services"] = [one.plain() for one in planned.services]
+            if self.restarted:
+                out["restart"] = self.restarted.to_json()
         if self.is_change:
             only = self.targets[0] if len(self.targets) == 1 else None
             out |= {
@@ -148,6 +156,10 @@ class PlanReport(Struct, frozen=True):
             }
             if self.live:
                 out["live"] = self.live.to_json()["targets"]
+            if self.observed:
+                out["observed"] = [
+                    event.plain(*_OBSERVED) | {"summary": event.summary} for event in self.observed
+                ]
             if self.armed:
                 out["armed"] = [item.to_json() for item in self.armed]
         return out
@@ -230,7 +242,7 @@ def _armed(state: State, plan: Plan, now: datetime) -> tuple[PendingLine, ...]:
 
 
 def _restart(state: State, plan: Plan) -> RestartReport | None:
-    if not plan.is_change or not state.serving.chains:
+    if not (plan.is_change or plan.begun) or not state.serving.chains:
         return None
     from knobledger.report.serving import restart_of
 

@@ -269,6 +269,13 @@ def _owed(state: State, scope: Scope, costs: Sequence[dict[str, Any]]) -> Iterat
     for cost in costs:
         if not cost["until"]:
             yield f"{cost['targets']}: {cost['what']} is still away: `knob restore {cost['short']}`"
+    hosts = {target.partition("/")[0] for target in scope.targets}
+    for owed in state.serving.owed.values():
+        if not hosts or owed.target.partition("/")[0] in hosts:
+            since = f" since {when(owed.since, scope.zone)['text']}" if owed.since else ""
+            yield f"{owed.target}: a restart is owed{since}: `knob restart {owed.service}`"
+    for chain in state.serving.in_the_middle():
+        yield f"restart {short(chain.id)} of {', '.join(chain.services)} was left in the middle: `knob recover`"
     for document in _documents(state, scope):
         if document["stale"]:
             name = document["name"]

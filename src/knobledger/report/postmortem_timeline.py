@@ -19,15 +19,20 @@ from knobledger.events.asking import (
 from knobledger.events.changes import Failed, Observed, RolledBack
 from knobledger.events.entry import Event
 from knobledger.events.notes import Noted
+from knobledger.events.watching import ObservedMetric, SeenLive
 from knobledger.names import EventId, TargetName, short
 from knobledger.report.changes import Entry, change_line
+from knobledger.report.restart_story import proofs, restart_text
 from knobledger.report.terminal import edit_text
 from knobledger.report.timeline import Entry as Mark
 from knobledger.report.timeline import Span
 from knobledger.state import State
 
-_QUIET = {"planned", "approved", "rejected", "started", "applied", "settled"}
-"""steps of a change, which is told once as a whole"""
+_QUIET = {
+    *("planned", "approved", "rejected", "started", "applied", "settled"),
+    *("restart_started", "service_restarted", "restart_ended"),
+}
+"""steps of a change, or of a restart, which is told once as a whole"""
 
 
 def when(at: str, zone: str) -> dict[str, str]:
@@ -78,9 +83,14 @@ def _told(state: State) -> Iterator[tuple[str, EventId, str, str, str, str]]:
         despite = f" (despite the evidence: {state.plans[change].planned.despite})"
         acknowledged = despite if state.plans[change].planned.despite else ""
         yield line.at, change, kind, ", ".join(line.targets), f"{what}{why}{acknowledged}", line.actor
+    shown = set()
+    for restart in state.serving.chains.values():
+        shown |= {id(event) for event in proofs(state, restart)}
+        text, actor = restart_text(state, restart), restart.started.actor
+        yield restart.started.at, restart.id, "restart", ", ".join(restart.services), text, actor
     rested = {e.rests_on for e in state.events.values() if isinstance(e, EvidenceGiven)}
     for id_, event in state.events.items():
-        if event.kind in _QUIET or (isinstance(event, Probed) and id_ in rested):
+        if event.kind in _QUIET or id(event) in shown or (isinstance(event, Probed) and id_ in rested):
             continue
         if isinstance(event, (Observed, DocumentChecked)) and not _news(event):
             continue
@@ -106,6 +116,8 @@ def _kind(event: Event) -> str:
             return "verdict"
         case DocumentChecked() | DocumentCorrected():
             return "document"
+        case SeenLive() | ObservedMetric():
+            return "observation"
         case Noted():
             return "note"
         case RolledBack() | Failed():

@@ -14,6 +14,7 @@ from knobledger.plan import RestartScope
 
 if TYPE_CHECKING:
     from knobledger.events.serving import ServiceRestarted
+    from knobledger.report.watching import LiveReport
 
 
 class ServiceToRestart(Struct, frozen=True):
@@ -75,6 +76,8 @@ class RestartReport(Struct, frozen=True):
     """A chain of restarts as the ledger has it."""
 
     chain: Chain
+    live: LiveReport | None = None
+    """the knobs that the ledger knows, in the processes that were started; None: it knows none, or nobody looked"""
 
     @property
     def failed(self) -> ServiceRestarted | None:
@@ -110,7 +113,8 @@ class RestartReport(Struct, frozen=True):
             "restart": self.chain.id,
             "scope": started.scope,
             "cause": started.cause,
-            "change": started.plan,
+            "change": None if started.cause == "asked" else started.plan,
+            "plan": started.plan,
             "at": started.at,
             "actor": started.actor,
             "on_behalf_of": started.on_behalf_of,
@@ -119,6 +123,7 @@ class RestartReport(Struct, frozen=True):
             "reason": ended.reason if ended else "",
             "outage_s": ended.outage_s if ended else None,
             "services": [self._service(name) for name in self.chain.services],
+            **({"live": self.live.to_json()["targets"]} if self.live else {}),
         }
 
     def _service(self, name: str) -> dict[str, Any]:

@@ -14,7 +14,9 @@ _OTHER_BYTES = "the live bytes are no longer the ones that it was made for"
 
 @render.register
 def _(report: PlanReport, page: Paper) -> None:
-    if len(report.targets) > 1:
+    if report.planned.only_restarts:
+        _restart(report, page)
+    elif len(report.targets) > 1:
         from knobledger.report.terminal_fleet import fleet
 
         fleet(report, page)
@@ -34,6 +36,8 @@ def _processes(report: PlanReport, page: Paper) -> None:
         renderings.render(report.restarted, page)
     if report.live is not None:
         renderings.render(report.live, page)
+    for event in report.observed:
+        line(page, f"after the restart, {event.at[:16].replace('T', ' ')}Z: {event.target}   {event.summary}")
 
 
 def _only(report: PlanReport, target: TargetOutcome, page: Paper) -> None:
@@ -49,6 +53,12 @@ def _only(report: PlanReport, target: TargetOutcome, page: Paper) -> None:
         diff_text(page, file.diff)
         if target.message:
             line(page, f"  {target.outcome}: {target.message}", "red")
+
+
+def _restart(report: PlanReport, page: Paper) -> None:
+    """A plan that only restarts."""
+    services = ", ".join(report.planned.where)
+    line(page, f"plan ({report.word}) {short(report.id)}   restart {services}", "bold")
 
 
 def _later(file: PlannedFile, page: Paper) -> None:
@@ -122,7 +132,12 @@ def _reasons(report: PlanReport, page: Paper) -> None:
         from knobledger.report import terminal_grounds
 
         terminal_grounds.write(report.grounds, page)
-    if planned.restart != "none" and not report.is_change and report.restart_preview is None:
+    if (
+        planned.restart != "none"
+        and planned.files
+        and not report.is_change
+        and report.restart_preview is None
+    ):
         line(page, f"restarts: {planned.restart}")
     if planned.policy != "confirm" or any(event.signature for event in report.approvals):
         _signatures(report, page)
@@ -193,11 +208,12 @@ def _afterwards(report: PlanReport, name: str, page: Paper) -> None:
 def _(report: Decided, page: Paper) -> None:
     planned = report.report.planned
     name = short(report.report.id)
-    where = ", ".join(file.target for file in planned.files)
+    where = ", ".join(planned.where)
     line(page, f"plan {name}, {planned.verb} {where}: {report.decision} by {report.by}")
     if report.decision == "approved":
         expires = planned.expires[:16].replace("T", " ")
-        line(page, f"next, until {expires}Z and as long as the file is not changed: knob apply {name}", "dim")
+        what = "the file" if planned.files else "hosts.toml"
+        line(page, f"next, until {expires}Z and as long as {what} is not changed: knob apply {name}", "dim")
 
 
 @render.register

@@ -40,6 +40,10 @@ def _(report: RestartReport, page: Paper) -> None:
             line(page, f"  {name}: not reached", "yellow")
         else:
             _service(outcome, page)
+    if report.live:
+        from knobledger.report import renderings
+
+        renderings.render(report.live, page)
 
 
 def _service(one: ServiceRestarted, page: Paper) -> None:

@@ -56,7 +56,8 @@ def _restart(item: RestartReport) -> Between:
     chain = item.chain
     text = item.outcome if item.done or chain.ended is None else f"{item.outcome}: {chain.ended.reason}"
     if chain.started.plan:
-        text += f", after change {short(chain.started.plan)}"
+        what = "as planned by" if chain.started.cause == "asked" else "after change"
+        text += f", {what} {short(chain.started.plan)}"
     services = TargetName(", ".join(chain.services))
     return Between(item.at, chain.id, "restart", services, text, chain.started.actor)
 

@@ -23,11 +23,11 @@ def _(report: Plans, page: Paper) -> None:
         line(page, "no plan waits")
     for plan in report.plans:
         planned = plan.planned
-        what = "; ".join(edit_text(edit) for edit in planned.files[0].edits)
-        more = f" and {len(planned.files) - 1} more" if len(planned.files) > 1 else ""
+        what = "; ".join(edit_text(edit) for file in planned.files[:1] for edit in file.edits)
+        more = f" and {len(planned.where) - 1} more" if len(planned.where) > 1 else ""
         line(
             page,
-            f"{short(plan.id)}  {plan.word:9} {planned.verb} {planned.files[0].target}{more}  {what}",
+            f"{short(plan.id)}  {plan.word:9} {planned.verb} {planned.where[0]}{more}  {what}",
         )
         why = f"  {planned.why}" if planned.why else ""
         line(

@@ -21,6 +21,8 @@ TOP, WIDTH = 100.0, 900.0
 BAR = 22.0
 _CHARACTER = 6.7
 """average width of a character of a label; pixels"""
+_WIDE = 7.1
+"""the same of a label beside the axis, where names of knobs are capitals"""
 _STEPS = [timedelta(minutes=m) for m in (5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080)]
 _SIGNS = {
     "change": "act",
@@ -221,8 +223,9 @@ def _lane(index: int) -> float:
 
 def _room(entry: Entry, text_x: float, dated: bool) -> int:
     """Characters that a label has beside its time, kind and target."""
-    head = len(entry.kind) * 1.15 + (13 if dated else 7) + (len(entry.target) + 2 if entry.target else 0)
-    return max(int((WIDTH - text_x - 20) / _CHARACTER - head), 8)
+    head = len(entry.kind) * 1.5 + (13 if dated else 7) + (len(entry.target) + 2 if entry.target else 0)
+    # With a target it ends at the edge; without one there is room for what is a little longer.
+    return max(int((WIDTH - text_x - 20) / (_WIDE if entry.target else _CHARACTER) - head), 8)
 
 
 def _local(at: datetime, zone: tzinfo, dated: bool) -> str:

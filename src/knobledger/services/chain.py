@@ -119,6 +119,8 @@ class _Chain(Struct):
     """per service: when its stop was ordered (monotonic seconds), and how long it took"""
     steps: dict[str, list[str]] = field(default_factory=dict)
     touched: bool = False
+    healthy_at: float = 0.0
+    """when the last service was, monotonic seconds"""
 
     def run(self) -> ChainResult:
         try:
@@ -178,7 +180,8 @@ class _Chain(Struct):
             )
             if proof.reason:
                 return self._failed(service, "unhealthy", proof.reason, proof)
-            healthy = time.monotonic() - begun
+            self.healthy_at = time.monotonic()
+            healthy = self.healthy_at - begun
             self._say(service)(f"healthy after {healthy:.1f} s, {_pids(proof.running.processes)}")
             self._record(service, "healthy", proof, healthy_after_s=round(healthy, 3))
         return self._look_back()
@@ -249,7 +252,8 @@ class _Chain(Struct):
             plan=self.plan,
             outcome=outcome,
             reason=self.hands.mask(reason),
-            outage_s=round(time.monotonic() - first, 3) if first is not None and outcome == "done" else None,
+            outage_s=round(self.healthy_at - first, 3) if first is not None and outcome == "done" else None,
+            touched=self.touched,
         )
         self.hands.write(event)
         return ChainResult(self.id, tuple(self.outcomes), event, self.touched)

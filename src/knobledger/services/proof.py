@@ -141,7 +141,7 @@ class _Watch(Struct):
 
     def _look(self) -> bool:
         """One look; True if the main process is a new one. Sets the reason where it can't get well any more."""
-        now = look(self.host, self.service, self.ports)
+        now = look(self.host, self.service, self.ports, self.proof.running.pids if self.ports else ())
         self.looked = time.monotonic()
         previous, self.proof.running = self.main, now
         new = {process.pid: process.identity for process in now.new(self.before)}

@@ -107,12 +107,14 @@ class Running(Struct, frozen=True):
         return tuple(p for p in self.processes if p.identity not in before)
 
 
-def look(host: Host, service: Service, ports: tuple[int, ...] = ()) -> Running:
+def look(host: Host, service: Service, ports: tuple[int, ...] = (), likely: tuple[int, ...] = ()) -> Running:
     """What runs of a service now, and who listens on `ports`. Changes nothing.
+
+    If any of the processes `likely` listens there, others that do are not searched for.
 
     Raises `Unreachable`, `StateUnknown` (the look was cut off), `PlanMode` (a `pid` command in plan mode).
     """
-    words, nonce = look_words(service.unit, None if service.unit else service.pid, ports)
+    words, nonce = look_words(service.unit, None if service.unit else service.pid, ports, likely)
     done = host.run(words, timeout_s=LOOK_TIMEOUT_S)
     sections = _sections(done.stdout.decode("utf-8", "surrogateescape"), nonce)
     if "end" not in sections:
@@ -157,12 +159,12 @@ def _sections(text: str, nonce: str) -> dict[str, str]:
 
 def _clock(text: str) -> tuple[float, float]:
     """Unix time and uptime at one moment. Where `date` has no nanoseconds, the time is made from `btime`."""
-    date, uptime_line, btime = text.splitlines()[:3]
+    date, uptime_line, *btime = text.splitlines()
     whole, _, nano = date.partition(" ")
     uptime = float(uptime_line.split()[0])
     if nano.isdigit():
         return int(whole) + int(nano) / 1e9, uptime
-    return float(btime.split()[1]) + uptime, uptime
+    return float(btime[0].split()[1]) + uptime, uptime
 
 
 _STAT = re.compile(r"^(\d+) \((.*?)\) (\S) (-?\d+(?: -?\d+)+)$", re.DOTALL | re.MULTILINE)
@@ -287,9 +289,8 @@ def _span(text: str) -> float | None:
     return sum(float(number) * _SPANS[unit] for number, unit in parts) if parts else None
 
 
-_LISTEN = re.compile(
-    r"^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:0000 0A (?:\S+ +){3}\d+ +\d+ +(\d+) ", re.MULTILINE
-)
+_LISTEN = re.compile(r"^([0-9A-F]{4}):(\d+)$", re.MULTILINE)
+"""a port and the inode of a socket that listens on it"""
 
 
 def _listeners(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from knobledger.errors import Refused
 from knobledger.hosts.config import Target
@@ -39,13 +40,13 @@ def mismatches(host: Host, unit: UnitFacts, targets: Sequence[Target]) -> tuple[
 
     Right after a `daemon-reload` only. Raises `Unreachable`, `Refused` (a target can't be read).
     """
-    files = [
-        (target, Reading.of(host.read(target.path).content, target.dialect))
-        for target in targets
-        if target.dialect in (Dialect.UNIT, Dialect.ENV_SYSTEMD)
-    ]
-    if not files:
+    named = [target for target in targets if target.dialect in (Dialect.UNIT, Dialect.ENV_SYSTEMD)]
+    if not named:
         return ()
+    files = [
+        (_as_systemd_names_it(host, unit, target), Reading.of(host.read(target.path).content, target.dialect))
+        for target in named
+    ]
     env_files: dict[HostPath, Reading | None] = {
         target.path: reading for target, reading in files if target.dialect is Dialect.ENV_SYSTEMD
     }
@@ -57,6 +58,21 @@ def mismatches(host: Host, unit: UnitFacts, targets: Sequence[Target]) -> tuple[
             except Refused:
                 env_files[path] = None  # missing, which its `-` may allow
     return compare(unit, files, env_files)
+
+
+def _as_systemd_names_it(host: Host, unit: UnitFacts, target: Target) -> Target:
+    """The target by the path under which systemd reads the same file: of a linked unit, or /lib for /usr/lib."""
+    known = [unit.fragment, *unit.drop_ins, *(path for path, _ in unit.environment_files)]
+    known = [path for path in known if path]
+    if target.path in known or not known:
+        return target
+    # One line for each path, missing ones included: -m, where there is one; else nothing is known.
+    done = host.run(("readlink", "-m", "--", target.path, *known), timeout_s=30)
+    real, *others = done.stdout.decode("utf-8", "surrogateescape").splitlines() or [""]
+    if done.status or len(others) != len(known):
+        return target
+    same = next((path for path, other in zip(known, others, strict=True) if other == real), None)
+    return target if same is None else replace(target, path=HostPath(same))
 
 
 def load_problem(unit: UnitFacts, name: str) -> str:

@@ -20,7 +20,7 @@ class Adopting(Opening):
         """Compares targets (default: all) with their last recorded bytes; `strict`: drift is exit code 10."""
         from knobledger import drifting
 
-        wanted = self.config.targets(targets or ["*"]) if self.config.hosts else ()
+        wanted = self.config.targets(targets) if targets else self.config.usual_targets()
         return drifting.drift(self.desk, wanted, self.host, strict=strict)
 
     def adopt(self, targets: Sequence[str], *, backups: bool = False, record: bool = True) -> Adoption:

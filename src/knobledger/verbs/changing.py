@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from knobledger import fleet
 from knobledger.apply import ready, way_back
 from knobledger.drafting import Draft, Options, draft_content, draft_edit
-from knobledger.errors import KnobError, NotApproved, PlanMode, Refused, Unknown, Usage
+from knobledger.errors import NotApproved, PlanMode, Refused, Unknown, Usage
 from knobledger.events.changes import Approved, Observed, Rejected
 from knobledger.hosts.config import Target
 from knobledger.knobs import Request
@@ -21,16 +20,13 @@ from knobledger.report.plans import Decided, NothingToDo, PlanReport, plan_repor
 from knobledger.state import Plan
 from knobledger.verbs.asking import Asking
 from knobledger.verbs.confirming import Confirming
+from knobledger.verbs.restarting import Restarting
 from knobledger.who import signing_key
-
-if TYPE_CHECKING:
-    from knobledger.report.watching import LiveReport
-    from knobledger.services.live import Live
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
 
-class Changing(Confirming, Asking):
+class Changing(Confirming, Restarting, Asking):
     """Plans, go-aheads, and applying."""
 
     def set(
@@ -43,7 +39,7 @@ class Changing(Confirming, Asking):
         if not requests:
             raise Usage("no knob was named", hint="`knob set TARGET NAME=VALUE`")
         taken = [(target.name, one.name, one.value) for target in where for one in requests]
-        options = self.weighed(verb, options, taken)
+        options = self.guarded(targets, self.weighed(verb, options, taken))
         fleet.sizes(options.batches, len(where))
         seen, left_out = fleet.look_at(
             self.desk, where, self.host, self.watch, skip_unreachable=options.skip_unreachable
@@ -56,7 +52,7 @@ class Changing(Confirming, Asking):
         """Plans a whole file as `editor` returns it; it is given the live bytes and the file's name."""
         self.check_window([target], options)
         where, _ = self.only(target)
-        options = self.weighed("edit", options)
+        options = self.guarded([target], self.weighed("edit", options))
         [seen], _ = fleet.look_at(self.desk, [where], self.host, self.watch, skip_unreachable=False)
         content = editor(seen.remote.content, Path(where.path).name)
         return self._drafted(draft_content(self.desk, seen, content, options))
@@ -121,6 +117,7 @@ class Changing(Confirming, Asking):
         else:
             applied = self._written(self.state.plans[change], options)
         self.check_window(applied, options)
+        options = self.guarded(applied, options)
         where = self.config.targets(applied)
         fleet.sizes(options.batches, len(where))
         targets, left_out = fleet.read_all(
@@ -190,7 +187,7 @@ class Changing(Confirming, Asking):
 
     def _needs_signature(self, plan: Plan) -> bool:
         policy = plan.planned.policy
-        if policy == "confirm" and self.config.allowed_signers is None:
+        if policy == "confirm" and self.config.asks_no_signature:
             return False
         from knobledger.approving import policy_of
 
@@ -236,6 +233,9 @@ class Changing(Confirming, Asking):
             from knobledger import approving
 
             approving.require(self.desk, self.config, found)
+        if found.planned.only_restarts:
+            live = self.restart_planned(found)
+            return replace(plan_report(self.state, found, self.now), live=live)
         targets = [self.config.target(file.target) for file in found.planned.files]
         differences: dict[TargetName, tuple[str, ...]] = {}
 
@@ -260,24 +260,8 @@ class Changing(Confirming, Asking):
         live = None
         if not failures:
             self.restart_after(found)
-            live = self._seen_live(found) if found.planned.restart != "none" else None
+            if found.planned.restart != "none":
+                edited = [(file.target, [edit.name for edit in file.edits]) for file in found.planned.files]
+                live = self.seen_live(edited)
         report = plan_report(self.state, found, self.now, failures=failures, differences=differences)
         return replace(report, live=live)
-
-    def _seen_live(self, plan: Plan) -> LiveReport:
-        """The changed knobs in the processes that were just started. What can't be seen is said, and fails nothing."""
-        from knobledger.proving import look_live
-        from knobledger.report.watching import LiveReport, NotSeen
-
-        seen: list[Live | NotSeen] = []
-        for file in plan.planned.files:
-            target = self.config.target(file.target)
-            service = self.config.service(f"{target.host}/{target.service}")
-            names = [edit.name for edit in file.edits]
-            try:
-                seen.append(look_live(self.desk, self.host(target.host), service, target, names))
-            except KnobError as error:
-                seen.append(
-                    NotSeen(target.name, service.full_name, target.path, error.message, error.exit_code)
-                )
-        return LiveReport(tuple(seen))

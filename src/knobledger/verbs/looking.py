@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
@@ -15,6 +15,8 @@ from knobledger.state import Plan
 from knobledger.verbs.serving import Serving
 
 if TYPE_CHECKING:
+    from knobledger.events.watching import ObservedMetric
+    from knobledger.hosts.config import Target
     from knobledger.looking import Query
     from knobledger.moment import Resolved
     from knobledger.report.blame import Blame
@@ -61,13 +63,15 @@ class Looking(Serving):
             self.now,
             stale=bool(why) or stale,
             stale_because=why,
-            restart_preview=None if plan.is_change else self._to_restart(plan),
+            restart_preview=None if plan.is_change or plan.begun else self._to_restart(plan),
         )
         if plan.planned.hypotheses or self.state.anything_asked:
             from knobledger.report.grounds import grounds
 
             report = replace(report, grounds=grounds(self.state, plan))
-        return report
+        seen = [event for event in self.state.events.values() if event.kind == "observed_metric"]
+        mine = [event for event in seen if getattr(event, "plan", None) == plan.id]
+        return replace(report, observed=tuple(cast("list[ObservedMetric]", mine)))
 
     def _to_restart(self, plan: Plan) -> RestartPreview | None:
         """What its restart would take, by the recorded times."""
@@ -75,7 +79,9 @@ class Looking(Serving):
         if scope == "none":
             return None
         try:
-            return self._preview(self._in_scope([file.target for file in plan.planned.files], scope), scope)
+            from knobledger.restarting import restarted_by
+
+            return self._preview(restarted_by(self.config, plan.planned), scope)
         except KnobError as error:
             self.notes.append(f"what it would restart could not be looked up: {error.message}")
             return None
@@ -102,11 +108,21 @@ class Looking(Serving):
             self.notes.append(f"nor on {len(errors) - 3} more targets")
         return None if errors else False
 
+    def _usual(self) -> tuple[Target, ...]:
+        """What is looked at where nobody names anything; that it is nothing is said, with what to type."""
+        found = self.config.usual_targets()
+        if not found:
+            self.notes.append(
+                "hosts.toml names no service yet: add `[hosts.HOST.services.NAME]` with `script = PATH` to it, then "
+                "`knob status`"
+            )
+        return found
+
     def status(self, targets: Sequence[str], *, recorded: bool = False) -> Status:
         """The knobs of targets (default: all) with who set them; live unless `recorded`."""
         from knobledger import looking
 
-        wanted = self.config.targets(targets or ["*"]) if self.config.hosts else ()
+        wanted = self.config.targets(targets) if targets else self._usual()
         groups = {
             name: [target.name for target in self.config.targets(members)]
             for name, members in self.config.groups.items()
@@ -121,12 +137,12 @@ class Looking(Serving):
         from knobledger import looking
 
         only = self.config.target(target) if target else None
+        usual = (only,) if only else self._usual()
         drift = None
         if live:
             from knobledger import drifting
 
-            wanted = (only,) if only else (self.config.targets(["*"]) if self.config.hosts else ())
-            drift = drifting.drift(self.desk, wanted, self.host)
+            drift = drifting.drift(self.desk, usual, self.host)
         end = until.instant if until else self.now
         desk = self.excerpt(lambda taken: taken.since(start.instant, end))
         return looking.since(desk, start, until, only.name if only else None, drift)

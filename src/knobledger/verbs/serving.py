@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from knobledger.errors import Busy, PlanMode, Refused, RolledBack, Unhealthy
+from knobledger.errors import Busy, KnobError, Refused, RolledBack, Unhealthy
 from knobledger.names import EventId, TargetName, short
 from knobledger.opening import Opening
 from knobledger.plan import RestartScope
+from knobledger.services.working import worked_on
 
 if TYPE_CHECKING:
     from knobledger.events.serving import Cause
-    from knobledger.folds.serving import Chain
     from knobledger.hosts.config import Target
     from knobledger.hosts.host import Host
     from knobledger.report.serving import RestartPreview, RestartReport
+    from knobledger.report.watching import LiveReport
     from knobledger.services.chain import ChainResult, Hands
+    from knobledger.services.live import Live
     from knobledger.state import Plan
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
@@ -27,26 +27,6 @@ if TYPE_CHECKING:
 
 class Serving(Opening):
     """Restarts in order, each service proven before the next."""
-
-    def restart_preview(self, names: Sequence[str], scope: RestartScope) -> RestartPreview:
-        """The services of a restart in the order of their start, with what they took before. Asks no host."""
-        if self.planning_only:
-            raise PlanMode(
-                "plan mode: looking and planning is allowed, a restart is not",
-                hint="somebody who may act: `knob restart TARGET`",
-            )
-        return self._preview(self._in_scope(names, scope), scope)
-
-    def restart(self, names: Sequence[str], scope: RestartScope) -> RestartReport:
-        """Restarts services; the go-ahead is the caller's.
-
-        Raises `Unhealthy` with the last lines of the log, `PlanMode`, `Refused`, `Interrupted`.
-        """
-        self.restart_preview(names, scope)
-        result = self._chain(self._in_scope(names, scope), "asked", scope)
-        if result.failed or result.ended.outcome == "failed":
-            raise self._unhealthy(result, "")
-        return self._restarted(result)
 
     def _in_scope(self, names: Sequence[str], scope: RestartScope) -> tuple[str, ...]:
         from knobledger.services.graph import in_scope, services_named
@@ -96,7 +76,7 @@ class Serving(Opening):
         """The dead chain that a restart of all its services settles. Raises `Busy` if it is not dead."""
         for chain in self.state.serving.in_the_middle():
             shared = sorted(set(chain.services) & set(services))
-            if shared and worked_on(chain):
+            if shared and worked_on(chain.started):
                 started = chain.started
                 raise Busy(
                     f"{', '.join(shared)} is being restarted by {started.actor} (process {started.process} here)",
@@ -130,11 +110,43 @@ class Serving(Opening):
             restart=self._restarted(result).to_json(),
         )
 
+    def seen_live(self, looks: Iterable[tuple[TargetName, Sequence[str]]]) -> LiveReport:
+        """Knobs of targets in the processes that were just started. What can't be seen is said, and fails nothing."""
+        from knobledger.proving import look_live
+        from knobledger.report.watching import LiveReport, NotSeen
+
+        seen: list[Live | NotSeen] = []
+        for name, knobs in looks:
+            target = self.config.target(name)
+            service = self.config.service(f"{target.host}/{target.service}")
+            try:
+                seen.append(look_live(self.desk, self.host(target.host), service, target, knobs))
+            except KnobError as error:
+                seen.append(
+                    NotSeen(target.name, service.full_name, target.path, error.message, error.exit_code)
+                )
+        return LiveReport(tuple(seen))
+
+    def recorded_live(self, services: Sequence[str]) -> LiveReport | None:
+        """The knobs of which the ledger tells, in the processes of services that were just started."""
+        knobs: dict[TargetName, list[str]] = {}
+        for target, name in self.state.edits:
+            knobs.setdefault(target, []).append(name)
+        targets = [
+            target.name for service in dict.fromkeys(services) for target in self.config.targets_of(service)
+        ]
+        looks = [(target, knobs[target]) for target in targets if target in knobs]
+        return self.seen_live(looks) if looks else None
+
     def check_restart(self, plan: Plan) -> None:
-        """Whether the restart of a plan could be begun now, before its files are written. Raises `Refused`, `Busy`."""
+        """Whether the restart of a plan could be begun now, before its files are written.
+
+        Raises `Refused`, `Busy`, `Drifted`.
+        """
         if plan.planned.restart != "none":
-            where = [file.target for file in plan.planned.files]
-            services = self._in_scope(where, plan.planned.restart)
+            from knobledger.restarting import restarted_by
+
+            services = restarted_by(self.config, plan.planned)
             self._preview(services, plan.planned.restart)
             self._taken_over(services)
 
@@ -187,7 +199,7 @@ class Serving(Opening):
         """
         from knobledger.apply import attempt
         from knobledger.drafting import Options
-        from knobledger.events.changes import Approved
+        from knobledger.events.changes import ROLLS_BACK, Approved
         from knobledger.undoing import draft_undo
 
         targets = self.targets(list(reversed(_written(plan))))
@@ -201,7 +213,7 @@ class Serving(Opening):
             return plan.id
         undo = self.state.plans[draft.plan]
         self.desk.write(
-            Approved(**self.desk.author.signs(), plan=undo.id, source=f"roll back of {short(plan.id)}")
+            Approved(**self.desk.author.signs(), plan=undo.id, source=f"{ROLLS_BACK}{short(plan.id)}")
         )
         for file in undo.planned.files:
             target = self.config.target(file.target)
@@ -214,6 +226,7 @@ class Serving(Opening):
             result = self._chain(services, "roll back", plan.planned.restart, plan=undo.id, resumes=resumes)
             if result.ended.outcome != "done":
                 raise self._unhealthy(result, f"change {short(plan.id)} was rolled back, and still ")
+            self.recorded_live(services)
         return undo.id
 
     def _reload_units(self, targets: Sequence[tuple[Target, Host]]) -> None:
@@ -222,20 +235,6 @@ class Serving(Opening):
 
         for target, host in targets:
             reload(host, self.config.service(f"{target.host}/{target.service}"))
-
-
-def worked_on(chain: Chain) -> bool:
-    """The process that began a chain is alive, on this machine. Another machine's can't be told, and counts as dead."""
-    started = chain.started
-    if started.machine != socket.gethostname() or started.process in (0, os.getpid()):
-        return False
-    try:
-        os.kill(started.process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _written(plan: Plan) -> list[TargetName]:
