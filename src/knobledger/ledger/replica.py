@@ -2,7 +2,7 @@
 
 The event files stay the source. A replica that is down or slow never fails a command: what it lacks is written
 there by the next one. Its rows hold the events' exact bytes, so they can rebuild the files. The tables are
-those of the SQL index (`rows.py`) in the schema `knobledger`, made by the migrations in `migrations/`.
+those of the SQL index (`tables.py`) in the schema `knobledger`, made by the migrations in `migrations/`.
 """
 
 from __future__ import annotations
