@@ -134,6 +134,25 @@ def test_services_stop_in_reverse_order_and_start_in_order(pd: Pd) -> None:
     assert restart == {**report, "services": restart["services"]}
 
 
+def test_a_unit_changed_after_the_plan_makes_it_void(pd: Pd) -> None:
+    words = ("set", "gpu2/decode:env", "NCCL_DEBUG=INFO", "--restart", "service", "--plan")
+    plan = pd.knob(*words).json["plan"]
+    pd.knob("approve", plan)
+    drop_in = "/etc/systemd/system/pd-decode.service.d/later.conf"
+    pd.put(drop_in, "[Service]\nExecStartPost=/bin/true\n")
+    error = pd.knob("apply", plan, code=10).json["error"]
+    assert "the unit 'pd-decode.service' of gpu2/decode was changed since plan" in error["message"]
+    shown = pd.knob("show", plan).json
+    assert shown["stale"]
+    assert "was changed since" in shown["stale_because"]
+    assert pd.lab.at("/etc/pd/decode.env").read_text() == "NCCL_DEBUG=WARN\n"
+    assert pd.order() == []
+    pd.lab.at(drop_in).unlink()
+    done = pd.knob("apply", plan).json
+    assert done["restart"]["done"]
+    assert pd.page("decode")["NCCL_DEBUG"] == "INFO"
+
+
 def test_scopes(pd: Pd) -> None:
     for target, scope, wanted in (
         ("gpu2/decode", "service", ["decode"]),

@@ -6,7 +6,7 @@ from typing import Literal
 
 from knobledger.events.entry import Event
 from knobledger.names import Digest, EventId, HostPath, TargetName
-from knobledger.plan import Ask, Edit, PlannedFile, Policy, Purpose, RestartScope, Verb
+from knobledger.plan import Ask, Edit, PlannedFile, PlannedService, Policy, Purpose, RestartScope, Verb
 from knobledger.receipt import Manifest, Receipt
 
 
@@ -80,6 +80,8 @@ class Planned(Event):
     """how many targets at a time, such as `1`, `10%`, `100%`; the last is repeated; empty: all at once"""
     max_failures: int = 0
     """when more targets than this have failed at the end of a batch, no further batch is begun"""
+    services: tuple[PlannedService, ...] = ()
+    """what `restart` takes in, in the order of the start; each must still be started and stopped the same way"""
     signature: str = ""
     """the planner's, armoured, in the namespace `knobledger-planner`, where the policy asks for two persons"""
 

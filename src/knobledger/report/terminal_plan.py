@@ -9,6 +9,8 @@ from knobledger.report.paper import Paper
 from knobledger.report.plans import Decided, NothingToDo, PlanReport, TargetOutcome
 from knobledger.report.terminal import diff_text, edit_text, line, render
 
+_OTHER_BYTES = "the live bytes are no longer the ones that it was made for"
+
 
 @render.register
 def _(report: PlanReport, page: Paper) -> None:
@@ -114,7 +116,13 @@ def _reasons(report: PlanReport, page: Paper) -> None:
     )
     for slug in planned.hypotheses:
         line(page, f"under the hypothesis {slug}", "dim")
-    if planned.restart != "none" and not report.is_change:
+    if planned.despite:
+        line(page, f"despite the evidence against it: {planned.despite}", "yellow")
+    if report.grounds:
+        from knobledger.report import terminal_grounds
+
+        terminal_grounds.write(report.grounds, page)
+    if planned.restart != "none" and not report.is_change and report.restart_preview is None:
         line(page, f"restarts: {planned.restart}")
     if planned.policy != "confirm" or any(event.signature for event in report.approvals):
         _signatures(report, page)
@@ -135,7 +143,7 @@ def _reasons(report: PlanReport, page: Paper) -> None:
     elif report.stale:
         line(
             page,
-            "stale: the live bytes are no longer the ones that it was made for; make a new plan",
+            f"stale: {report.stale_because or _OTHER_BYTES}; make a new plan",
             "red",
         )
     elif report.status in ("open", "approved"):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from knobledger import fleet
 from knobledger.apply import ready, way_back
@@ -228,6 +229,8 @@ class Changing(Confirming, Asking):
         """
         found = self.find_plan(plan)
         ready(self.desk, found)
+        assert self.desk.binding
+        self.desk.binding.check(found.id, found.planned)
         self.check_restart(found)
         if self._needs_signature(found):
             from knobledger import approving
@@ -250,6 +253,7 @@ class Changing(Confirming, Asking):
             target.name: self.restarts_of(found, file)
             for target, file in zip(targets, found.planned.files, strict=True)
         }
+        self.will_commit()
         failures = fleet.carry_out(self.desk, found, targets, self.host, self.watch, compare, restarts)
         if failures and len(targets) == 1:
             raise failures[targets[0].name]

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from knobledger.errors import KnobError
-from knobledger.opening import Opening
 from knobledger.report.plans import PlanReport, plan_report
 from knobledger.state import Plan
+from knobledger.verbs.serving import Serving
 
 if TYPE_CHECKING:
     from knobledger.looking import Query
     from knobledger.moment import Resolved
     from knobledger.report.blame import Blame
     from knobledger.report.changes import Log, Since
+    from knobledger.report.serving import RestartPreview
     from knobledger.report.status import Status
     from knobledger.report.upkeep import Backups, Difference, Plans
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
 
-class Looking(Opening):
+class Looking(Serving):
     """What is there, and how it came about."""
 
     def plans(self, *, spent: bool = False, live: bool = False) -> Plans:
@@ -42,7 +45,7 @@ class Looking(Opening):
         return looking.entry(self.state, id_)
 
     def _shown(self, plan: Plan) -> PlanReport:
-        stale = None
+        stale, why = None, ""
         if plan.status(self.now) in ("open", "approved"):
             try:
                 stale = any(
@@ -50,9 +53,34 @@ class Looking(Opening):
                     for file in plan.planned.files
                     for target in [self.config.target(file.target)]
                 )
+                if not stale and self.desk.binding:
+                    why, _ = self.desk.binding.objection(plan.id, plan.planned)
             except KnobError as error:
                 self.notes.append(f"whether the plan is stale could not be looked up: {error.message}")
-        return plan_report(self.state, plan, self.now, stale=stale)
+        report = plan_report(
+            self.state,
+            plan,
+            self.now,
+            stale=bool(why) or stale,
+            stale_because=why,
+            restart_preview=None if plan.is_change else self._to_restart(plan),
+        )
+        if plan.planned.hypotheses or self.state.anything_asked:
+            from knobledger.report.grounds import grounds
+
+            report = replace(report, grounds=grounds(self.state, plan))
+        return report
+
+    def _to_restart(self, plan: Plan) -> RestartPreview | None:
+        """What its restart would take, by the recorded times."""
+        scope = plan.planned.restart
+        if scope == "none":
+            return None
+        try:
+            return self._preview(self._in_scope([file.target for file in plan.planned.files], scope), scope)
+        except KnobError as error:
+            self.notes.append(f"what it would restart could not be looked up: {error.message}")
+            return None
 
     def status(self, targets: Sequence[str], *, recorded: bool = False) -> Status:
         """The knobs of targets (default: all) with who set them; live unless `recorded`."""
@@ -79,20 +107,24 @@ class Looking(Opening):
 
             wanted = (only,) if only else (self.config.targets(["*"]) if self.config.hosts else ())
             drift = drifting.drift(self.desk, wanted, self.host)
-        return looking.since(self.desk, start, until, only.name if only else None, drift)
+        end = until.instant if until else self.now
+        desk = self.excerpt(lambda taken: taken.since(start.instant, end))
+        return looking.since(desk, start, until, only.name if only else None, drift)
 
     def log(self, query: Query) -> Log:
         """Events that match, newest first, by the SQL index."""
         from knobledger import looking
 
-        return looking.log(self.desk, query)
+        found = looking.matches(self.ledger, query)
+        desk = self.excerpt(lambda taken: taken.plans_of(stored.event for stored in found))
+        return looking.log(desk, found)
 
     def blame(self, target: str, names: Sequence[str] = ()) -> Blame:
         """Each line of a target with the entry that brought it; with `names`, the history of these knobs."""
         from knobledger import blaming
 
         where, host = self.only(target)
-        return blaming.blame(self.desk, where, host, names)
+        return blaming.blame(self.excerpt(lambda taken: taken.target(where.name)), where, host, names)
 
     def diff(self, target: str, a: str | None, b: str | None) -> Difference:
         """The difference of two states of a target (a change, a backup, `live`), or of two targets."""
