@@ -29,7 +29,7 @@ class Story:
     def tell(self, kind: type[Event], **facts: object) -> EventId:
         at = stamp(self.clock)
         self.clock += timedelta(seconds=1)
-        event = kind.model_validate({"at": at, "actor": "anna", **facts})
+        event = kind.of({"at": at, "actor": "anna", **facts})
         id_ = id_of(encode(event))
         self.events.append((id_, event))
         return id_

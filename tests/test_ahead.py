@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,7 +91,7 @@ def test_a_connection_begun_ahead_is_used_once(tmp_path: Path, called: list[Fake
 def test_a_connection_to_somewhere_else_is_not_used(tmp_path: Path, called: list[FakeWay]) -> None:
     (tmp_path / "hosts.toml").write_text(ONE)
     ahead.begin(["-C", str(tmp_path), "set", "a/decode", "A=1"], {})
-    config = replace(Config.load(tmp_path).hosts["a"], port=2222)
+    config = Config.load(tmp_path).hosts["a"]._replace(port=2222)
     host = ahead.connect(config, tmp_path.resolve())
     assert called[0].stopped
     assert host._way is not called[0]  # type: ignore[attr-defined]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import PurePosixPath
+
+from msgspec.structs import replace
 
 from knobledger.drafting import Desk, masked_diff, masked_edits, on_our_clock
 from knobledger.drifting import compared, failed, times_of
@@ -198,7 +199,7 @@ def _commits(host: Host, remote: RemoteFile, remarks: list[str]) -> list[Sightin
         shown = host.run((*git, "cat-file", "blob", f"{commit}:./{name}"), timeout_s=_GIT_S)
         if shown.status != 0:
             continue
-        manifest = remote.manifest.model_copy(update={"size": len(shown.stdout), "mtime": int(seconds)})
+        manifest = remote.manifest.but(size=len(shown.stdout), mtime=int(seconds))
         seen = on_our_clock(int(seconds), remote.clock_offset_s)
         hint = f"git commit {commit[:8]} by {author}: {subject}"
         found.append(
@@ -224,7 +225,7 @@ def _event(desk: Desk, target: Target, passage: Passage) -> Observed:
         }
     owner = after.manifest.owner if after.manifest.uid else ""
     hints = [after.hint] if after.hint else [f"the file that is left belongs to {owner}"] if owner else []
-    return Observed.model_validate(
+    return Observed.of(
         {
             **desk.author.signs(),
             **facts,

@@ -197,7 +197,7 @@ def settle(desk: Desk, attempt: Attempt, target: Target, host: Host) -> Settled:
         outcome = "unchanged"
     else:
         outcome = "overwritten"
-    settled = Settled.model_validate(
+    settled = Settled.of(
         {
             **desk.author.signs(),
             "plan": started.plan,
@@ -246,7 +246,7 @@ def _content(desk: Desk, planned: Planned, file: PlannedFile, target: Target, ho
             expected=file.base,
             found=live.digest,
         )
-    content = _rebuilt(desk, planned, file, target, host, live)
+    content = _rebuilt(planned, file, target, host, live)
     if content is None or digest_of(content) != file.result:
         raise Refused(
             f"the bytes of this plan for {target.name} can't be rebuilt here",
@@ -257,7 +257,7 @@ def _content(desk: Desk, planned: Planned, file: PlannedFile, target: Target, ho
 
 
 def _rebuilt(
-    desk: Desk, planned: Planned, file: PlannedFile, target: Target, host: Host, live: RemoteFile
+    planned: Planned, file: PlannedFile, target: Target, host: Host, live: RemoteFile
 ) -> bytes | None:
     if file.backup and file.clean:
         return host.read(file.backup).content
@@ -270,7 +270,6 @@ def _rebuilt(
             add=planned.add,
             line=planned.line,
             force=planned.force,
-            check=desk.syntax,
         )
     except KnobRefused:
         return None
@@ -323,8 +322,8 @@ def _masked(desk: Desk, receipt: Receipt, content: bytes, target: Target) -> Rec
         )
         for item in receipt.grep
     )
-    steps = tuple(step.model_copy(update={"detail": desk.masker.text(step.detail)}) for step in receipt.steps)
-    return receipt.model_copy(update={"grep": grep, "steps": steps})
+    steps = tuple(step.but(detail=desk.masker.text(step.detail)) for step in receipt.steps)
+    return receipt.but(grep=grep, steps=steps)
 
 
 def _record_failure(desk: Desk, plan: Plan, attempt_id: EventId, target: Target, error: KnobError) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from knobledger.drafting import Desk, strictest
 from knobledger.errors import KnobError, NotApproved, Refused
@@ -29,8 +30,7 @@ SIGNERS_SPACE = "knobledger-signers"
 """namespaces of signatures: one made for one purpose is none for another"""
 
 
-@dataclass(frozen=True, slots=True)
-class Go:
+class Go(Struct, frozen=True):
     """What stands behind an approval, now checked."""
 
     source: str
@@ -64,20 +64,21 @@ def plan_text(plan: EventId, planned: Planned, policy: Policy) -> bytes:
             f"base {file.base}",
             f"result {file.result}",
         ]
-    for service in planned.services:
-        lines += [f"service {json.dumps(service.service)}", *(f"by {json.dumps(one)}" for one in service.how)]
+        # What plans of older versions lack is no part of their text, so that their signatures hold.
+        lines += [f"way {json.dumps(file.way)}"] if file.way else []
+    lines += [f"service {json.dumps(one.service)} {one.digest}" for one in planned.services]
     return "\n".join((*lines, "")).encode()
 
 
 def planner_text(planned: Planned) -> bytes:
     """What a planner signs: the plan but for the signature."""
-    bare = planned.model_copy(update={"signature": "", "parents": ()})
+    bare = planned.but(signature="", parents=())
     return f"knobledger: I made this plan, format 1\n{digest_of(encode(bare))}\n".encode()
 
 
 def sign_plan(planned: Planned, key: str) -> Planned:
     """The plan with its planner's signature, which counts as one of two persons."""
-    return planned.model_copy(update={"signature": sign(planner_text(planned), PLANNER_SPACE, key)})
+    return planned.but(signature=sign(planner_text(planned), PLANNER_SPACE, key))
 
 
 def policies(config: Config) -> dict[str, object]:
@@ -113,7 +114,6 @@ def policy_for(
     of_targets = known.get("targets", {})
     for target in targets:
         wanted += [config.target(target).approval, of_targets.get(target, at_least)]
-    # A record of an earlier version knows targets only; a service's script goes by the service's name.
     of_services = {**of_targets, **known.get("services", {})}
     for service in services:
         wanted += [config.approval_of(service), of_services.get(service, at_least)]
@@ -395,6 +395,6 @@ def trust(desk: Desk, config: Config, key: str) -> tuple[SignersTrusted, bool]:
         )
     signature = sign(_signers_text(event), SIGNERS_SPACE, key)
     who = check(_signers_text(event), SIGNERS_SPACE, signature, kept.content.encode(), desk.author.now())
-    event = event.model_copy(update={"signature": signature, "principal": who.principal})
+    event = event.but(signature=signature, principal=who.principal)
     desk.write(event)
     return event, False

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _BLAME = re.compile(
     r"\b(?:caus\w+|culprit|fault\w*|blam\w+|due to|because of|hang\w*|hung|deadlock\w*|stall\w*|regress\w*|"
@@ -29,8 +30,7 @@ _OPEN = re.compile(r"<!-- knobledger addendum (\S+) ([0-9a-f]{8,64}) -->")
 _CLOSE = "<!-- end of knobledger addendum -->"
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """A hypothesis that was judged, as far as documents can be wrong about it."""
 
     slug: str
@@ -44,8 +44,7 @@ class Case:
     """ids of its wrongful suspects"""
 
 
-@dataclass(frozen=True, slots=True)
-class Contradiction:
+class Contradiction(Struct, frozen=True):
     """A line that contradicts the record, and why."""
 
     line: int

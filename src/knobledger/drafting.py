@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from msgspec import Struct, field
+
 from knobledger.author import Author
+from knobledger.binding import Binding
 from knobledger.diff import unified
 from knobledger.errors import KnobError, Refused, together
 from knobledger.event import moment_of, stamp
@@ -37,8 +39,7 @@ from knobledger.plan import Ask, Edit, LaterEdit, PlannedFile, Policy, Purpose, 
 from knobledger.state import State
 
 
-@dataclass(slots=True)
-class Desk:
+class Desk(Struct):
     """What making and applying plans needs at hand; one per command. Threads may write at the same time."""
 
     ledger: Ledger
@@ -49,6 +50,8 @@ class Desk:
     syntax: SyntaxCheck | None = None
     sign: Callable[[Planned], Planned] | None = None
     """puts the planner's signature on a plan that needs two persons"""
+    binding: Binding | None = None
+    """what a plan is bound to beside bytes"""
     _readings: dict[tuple[Digest, Dialect], Reading] = field(default_factory=dict)
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
@@ -69,8 +72,7 @@ class Desk:
         return self._readings[key]
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """How a change is to be made, and why; the same for every verb."""
 
     add: bool = False
@@ -95,8 +97,7 @@ class Options:
     """what the services ask for that are restarted with it; the targets may ask for more"""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A target as the host holds it now."""
 
     target: Target
@@ -105,8 +106,7 @@ class Seen:
     drifted_from: Digest | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """A plan that was written down, or None where every target already is as wished."""
 
     plan: EventId | None
@@ -115,8 +115,7 @@ class Draft:
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class Sketch:
+class Sketch(Struct):
     """One target's part of a plan in the making; undoing fills in the fields about later edits and the backup."""
 
     seen: Seen
@@ -127,7 +126,7 @@ class Sketch:
     clean: bool = False
     backup: HostPath | None = None
     backup_digest: Digest | None = None
-    names: tuple[str, ...] = field(default=())
+    names: tuple[str, ...] = ()
 
 
 def look(desk: Desk, target: Target, host: Host) -> Seen:
@@ -302,6 +301,9 @@ def write_plan(
         warnings=tuple(dict.fromkeys(desk.masker.text(text) for text in _warnings(wanted, left_out or {}))),
         batches=options.batches,
         max_failures=options.max_failures,
+        services=desk.binding.services([sketch.seen.target.name for sketch in wanted], options.restart)
+        if desk.binding
+        else (),
     )
     if planned.policy == "two-person" and desk.sign:
         planned = desk.sign(planned)
@@ -339,6 +341,7 @@ def _planned_file(desk: Desk, sketch: Sketch, shown: dict[tuple[object, ...], _S
         backup_digest=sketch.backup_digest,
         later_edits=sketch.later,
         drifted_from=seen.drifted_from,
+        way=desk.binding.way(seen.target.host) if desk.binding else "",
     )
 
 

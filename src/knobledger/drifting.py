@@ -50,7 +50,7 @@ def compared(desk: Desk, target: Target, host: Host, remote: RemoteFile) -> Targ
     if found.previous is None:
         return _line(desk, target, "never recorded", live=remote.digest, found=found, mtime=mtime)
     hints = who(host, remote, moment_of(found.not_before), moment_of(found.not_after))
-    found = found.model_copy(update={"hints": tuple(map(desk.masker.text, hints))})
+    found = found.but(hints=tuple(map(desk.masker.text, hints)))
     return _line(desk, target, "drifted", live=remote.digest, found=found, mtime=mtime)
 
 

@@ -6,9 +6,11 @@ Findings, objections and rankings are derived from the state anew each time; non
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from knobledger.comparison import Comparison, Live, compare
 from knobledger.documents import Case
@@ -25,8 +27,7 @@ Restorable = Literal["clean", "later edits", "conflict", "restored", "host unkno
 _STRENGTH: dict[str, int] = {"gain": 3, "suggestive gain": 2, "inconclusive": 1, "not enough data": 1}
 
 
-@dataclass(frozen=True, slots=True)
-class Objection:
+class Objection(Struct, frozen=True):
     """One thing that speaks against taking something away under a hypothesis."""
 
     hypothesis: str
@@ -65,8 +66,7 @@ def turns_back(state: State, target: TargetName, knob: str, value: str | None) -
     return value is None or (current is not None and not current.observed and current.edit.before == value)
 
 
-@dataclass(frozen=True, slots=True)
-class Swept:
+class Swept(Struct, frozen=True):
     """A change that a verdict touches."""
 
     change: EventId
@@ -101,8 +101,7 @@ def wrongful(state: State) -> list[EventId]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """A change that stays, and why."""
 
     change: EventId
@@ -167,7 +166,7 @@ def runs_of(state: State, change: EventId) -> tuple[Run, ...]:
         turned = own and state.undo_depth(about) % 2 != state.undo_depth(change) % 2
         for run in (run for entry in entries if own for run in entry.event.runs):
             arm: Arm = "variant" if run.arm == "baseline" else "baseline"
-            found.append(run.model_copy(update={"arm": arm}) if turned else run)
+            found.append(run.but(arm=arm) if turned else run)
     return tuple(found)
 
 

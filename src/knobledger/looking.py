@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from knobledger.drafting import Desk, masked_diff, masked_edits
 from knobledger.errors import KnobError, Refused, Unknown
@@ -16,6 +18,7 @@ from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host
 from knobledger.knobs import Reading, changed_knobs
 from knobledger.ledger.finding import Finding
+from knobledger.ledger.store import Ledger, Stored
 from knobledger.moment import Resolved
 from knobledger.names import Digest, EventId, HostPath, TargetName, short, steps_back
 from knobledger.plan import PlannedFile
@@ -44,8 +47,7 @@ HOSTS_AT_ONCE = 32
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """What `log` is asked for; None is no restriction."""
 
     target: TargetName | None = None
@@ -68,9 +70,9 @@ def entry(state: State, id_: EventId) -> Log:
     return replace(entries(state, [(id_, state.events[id_])]), full=True)
 
 
-def log(desk: Desk, query: Query) -> Log:
+def matches(ledger: Ledger, query: Query) -> list[Stored]:
     """Events by the SQL index, newest first."""
-    found = desk.ledger.index().find(
+    return ledger.index().find(
         target=query.target,
         knob=query.knob,
         kind=query.kind,
@@ -79,6 +81,10 @@ def log(desk: Desk, query: Query) -> Log:
         until=query.until,
         limit=query.limit,
     )
+
+
+def log(desk: Desk, found: Sequence[Stored]) -> Log:
+    """Events that were found, in that order."""
     return entries(desk.state, ((stored.id, stored.event) for stored in found))
 
 

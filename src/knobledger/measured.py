@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from knobledger.names import Digest
 from knobledger.receipt import Frozen
@@ -14,7 +12,7 @@ from knobledger.receipt import Frozen
 Arm = Literal["baseline", "variant"]
 Better = Literal["higher", "lower"]
 TimeFrom = Literal["file", "mtime", "given", "none"]
-Number = Annotated[float, Field(allow_inf_nan=False)] | Literal["unbounded"] | None
+Number = float | Literal["unbounded"] | None
 """What canonical JSON can hold: None stands for NaN, "unbounded" for Infinity."""
 Pairs = tuple[tuple[str, str], ...]
 """Names and values, sorted by name; values as text, secrets masked."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct
 
 from knobledger.errors import Usage
 
@@ -36,8 +37,7 @@ _OFFSET = r"(.*\d) ?(z|[+-]\d\d(?::?\d\d)?)"
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(Struct, frozen=True):
     """What a WHEN was taken to mean."""
 
     instant: datetime

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from knobledger.events.entry import Event
 from knobledger.folds.arming import Pending
@@ -30,8 +31,7 @@ LATE = 0.25
 """share of its window in which a pending confirmation is about to expire"""
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """One thing to be told."""
 
     kind: NoticeKind

@@ -14,9 +14,10 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from knobledger.errors import KnobError
 from knobledger.hosts.sections import Hook
@@ -33,8 +34,7 @@ MOST_WAITING = 500
 _FOLDER = "notify"
 
 
-@dataclass(slots=True)
-class _Waiting:
+class _Waiting(Struct):
     """One notice for one webhook, as it lies in the spool."""
 
     path: Path

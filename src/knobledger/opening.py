@@ -11,10 +11,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from zoneinfo import ZoneInfo
 
+from knobledger.author import Author
+from knobledger.binding import Binding
+from knobledger.collecting import no_collection
 from knobledger.drafting import Desk
 from knobledger.errors import KnobError, Refused, Unknown, Usage
 from knobledger.events.changes import Planned
 from knobledger.finding import workspace_folder
+from knobledger.folds.serving import NAMED
 from knobledger.hosts.config import Config, Target
 from knobledger.hosts.connect import connect as connect_host
 from knobledger.hosts.host import Host
@@ -33,6 +37,8 @@ from knobledger.watch import Unwatched, Watch
 from knobledger.who import author, signing_key
 
 if TYPE_CHECKING:
+    from knobledger.ledger.excerpt import Excerpt
+    from knobledger.ledger.history import Looked
     from knobledger.ledger.replica import Replica
 
 Connect = Callable[[HostConfig, Path], Host]
@@ -61,6 +67,9 @@ class Opening:
         self._on_behalf_of = on_behalf_of
         self._connect = connect or (lambda host, root: connect_host(host, root=root))
         self._hosts: dict[str, Host] = {}
+        self._looked: Callable[[], Looked | None] | None = None
+        self._excerpt: State | None = None
+        """what the footer is made from where the question needed only a part of the ledger"""
 
     @classmethod
     def open(
@@ -95,13 +104,13 @@ class Opening:
         with suppress(KnobError):
             mask = self.masker.text
             found = [notices.notice_of(self.state, id_, mask) for id_ in written]
-            told = [notice for notice in found if notice] + notices.expiring(self.state, self.now, mask)
+            told = [notice for notice in found if notice] + notices.expiring(self.footing, self.now, mask)
             self.notes.extend(notifying.tell(self.root, self.config.file.notify, told))
 
     def _say_what_waits(self) -> None:
         """Under every command: changes that put themselves back. A ledger that can't be read has been said already."""
         with suppress(KnobError):
-            if waiting := self.state.pending():
+            if waiting := self.footing.pending():
                 from knobledger.report.pending import footer
 
                 self.notes.extend(footer(pending, self.now) for pending in waiting)
@@ -109,14 +118,14 @@ class Opening:
 
     def _remind(self) -> None:
         """What is owed, for the footer of every command."""
-        serving = self.state.serving
-        owed = list(dict.fromkeys(one.service for one in serving.owed.values()))
+        serving = self.footing.serving
+        owed = sorted({one.service for one in serving.owed.values()})
         if owed:
-            more = ", ..." if len(owed) > 3 else ""
+            more = ", ..." if len(owed) > NAMED else ""
             self.notes.append(
-                f"restart owed: {', '.join(owed[:3])}{more}; `knob restart {' '.join(owed[:3])}`"
+                f"restart owed: {', '.join(owed[:NAMED])}{more}; `knob restart {' '.join(owed[:NAMED])}`"
             )
-        for name, outcome in serving.unhealthy.items():
+        for name, outcome in sorted(serving.unhealthy.items()):
             self.notes.append(f"{name} was {outcome.outcome} when it was last restarted")
         for chain in serving.in_the_middle():
             from knobledger.services.working import worked_on
@@ -131,11 +140,18 @@ class Opening:
             return
         from knobledger.ledger.history import commit
 
-        done = commit(self.root, self.desk.ledger.written, self._subject())
+        looked = self._looked() if self._looked else None
+        done = commit(self.root, self.desk.ledger.written, self._subject(), looked=looked)
         self.desk.ledger.written.clear()
         if done.note:
             self.notes.append(done.note)
         self.catch_up()
+
+    def will_commit(self) -> None:
+        """Has git asked what a commit needs to know, while the hosts are at work."""
+        from knobledger.ledger.history import look_ahead
+
+        self._looked = look_ahead(self.root)
 
     def catch_up(self) -> None:
         """Writes to the replica what it lacks, if there is one; that it can't be reached is no more than a note."""
@@ -189,17 +205,42 @@ class Opening:
     @cached_property
     def desk(self) -> Desk:
         """The ledger with its state, and who writes; read once per command."""
-        zone = self.config.workspace.timezone or ""
-        ledger = self.ledger
+        with no_collection():
+            state = State.of((stored.id, stored.event) for stored in self.ledger.events())
+        return self._desk(state)
+
+    def _desk(self, state: State) -> Desk:
         return Desk(
-            ledger=ledger,
+            ledger=self.ledger,
             snapshots=Snapshots(self.root),
-            state=State.of((stored.id, stored.event) for stored in ledger.events()),
+            state=state,
             masker=self.masker,
-            author=author(self.root, self.env, on_behalf_of=self._on_behalf_of, zone=zone),
+            author=self.author,
             syntax=complaint,
             sign=self._signed,
+            binding=Binding(self.config, self.host),
         )
+
+    def excerpt(self, gather: Callable[[Excerpt], None]) -> Desk:
+        """A desk to look from, whose state knows what `gather` takes from the ledger; all where that is as quick.
+
+        Not for writing: what is written is decided on the whole ledger.
+        """
+        if "desk" in self.__dict__ or self.from_replica:
+            return self.desk
+        from knobledger.ledger import excerpt
+
+        if not excerpt.worthwhile(self.ledger):
+            return self.desk
+        try:
+            with no_collection():
+                found = excerpt.Excerpt(self.ledger.index())
+                gather(found)
+                found.footing()
+                self._excerpt = State.of(found.events().items())
+        except excerpt.TooMuch:
+            return self.desk
+        return self._desk(self._excerpt)
 
     def _signed(self, planned: Planned) -> Planned:
         """The plan with its planner's signature, if git names a key to sign with."""
@@ -225,9 +266,20 @@ class Opening:
         return self.desk.state
 
     @property
+    def footing(self) -> State:
+        """What the footer is made from: all of the ledger, if it was read, else what was taken from it."""
+        return self._excerpt if self._excerpt is not None and "desk" not in self.__dict__ else self.state
+
+    @cached_property
+    def author(self) -> Author:
+        """Who types, and the one clock."""
+        zone = self.config.workspace.timezone or ""
+        return author(self.root, self.env, on_behalf_of=self._on_behalf_of, zone=zone)
+
+    @property
     def now(self) -> datetime:
         """The moment, by the author's clock."""
-        return self.desk.author.now()
+        return self.author.now()
 
     def host(self, name: str, *, fresh: bool = False) -> Host:
         """The connection to a host, opened at first use and kept; read-only in plan mode."""
@@ -260,7 +312,9 @@ class Opening:
             return changes[-1 - back]
         plan = self.find_plan(text)
         if not plan.is_change:
-            what = "a plan that only restarts" if plan.planned.services else "a plan that was never applied"
+            what = (
+                "a plan that only restarts" if plan.planned.only_restarts else "a plan that was never applied"
+            )
             raise Unknown(
                 f"{short(plan.id)} is {what}, not a change",
                 hint=f"see `knob show {short(plan.id)}`",
@@ -280,4 +334,4 @@ class Opening:
 
     def moment(self, text: str) -> Resolved:
         """A WHEN, in the workspace's zone or else the operator's. Raises `Usage`."""
-        return parse(text, now=self.now, zone=ZoneInfo(self.desk.author.zone))
+        return parse(text, now=self.now, zone=ZoneInfo(self.author.zone))

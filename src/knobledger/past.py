@@ -10,9 +10,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, timezone
 from difflib import SequenceMatcher
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from knobledger.names import Digest, HostPath
 from knobledger.receipt import Manifest
@@ -45,8 +47,7 @@ _NEVER_LIVE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(Struct, frozen=True):
     """Bytes that were live at a moment."""
 
     content: bytes
@@ -71,8 +72,7 @@ class Sighting:
         return self.still if self.still and self.still > self.seen else self.seen
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True):
     """From one content to the next; `before` is None at the oldest that is left."""
 
     before: Sighting | None
@@ -81,12 +81,11 @@ class Passage:
     not_after: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(Struct, frozen=True):
     """All passages, oldest first, with what is uncertain about them in sentences."""
 
     passages: tuple[Passage, ...] = ()
-    remarks: tuple[str, ...] = field(default=())
+    remarks: tuple[str, ...] = ()
 
 
 def is_copy(name: str, target: str) -> bool:

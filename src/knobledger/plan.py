@@ -68,15 +68,17 @@ class PlannedFile(Frozen):
     later_edits: tuple[LaterEdit, ...] = ()
     drifted_from: Digest | None = None
     """the digest last recorded, where the live file had another when the plan was made"""
+    way: str = ""
+    """how hosts.toml said that the host is reached, such as `fabric root@gpu1.example.org:22`; it must still say so"""
 
 
 class PlannedService(Frozen):
-    """A service that a plan restarts without a change of any file."""
+    """A service that a plan would restart."""
 
     service: str
     """`HOST/SERVICE`"""
-    how: tuple[str, ...]
-    """what restarts it and what proves it, as hosts.toml says it, such as `unit decode.service`; secrets masked"""
+    digest: Digest
+    """of its unit's file and drop-ins as they were, or of the commands that start, stop and find it"""
 
 
 class Ask(Frozen):

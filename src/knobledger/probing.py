@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from knobledger.errors import Refused
 
@@ -17,8 +18,7 @@ KEPT = 2000
 """of each round's output, its last bytes"""
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(Struct, frozen=True):
     """One round."""
 
     exit: int | None

@@ -71,7 +71,7 @@ def _seen(knob: LiveKnob) -> SeenKnob:
         state=knob.state,
         value=knob.value,
         values=tuple(
-            SeenValue.model_validate({"state": state, "value": value, "pids": pids})
+            SeenValue.of({"state": state, "value": value, "pids": pids})
             for (state, value), pids in groups.items()
         ),
     )

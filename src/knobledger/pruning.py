@@ -6,8 +6,9 @@ reverted, a revert may be restored, and bytes that are in no snapshot here are n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from knobledger.drafting import Desk
 from knobledger.event import moment_of
@@ -18,16 +19,14 @@ from knobledger.names import EventId, HostPath, short
 from knobledger.undoing import backup_of
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(Struct, frozen=True):
     """A backup that stays, and why."""
 
     path: HostPath
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """Backups of one target: those that could go, those that stay."""
 
     target: Target

@@ -5,15 +5,50 @@ These are stored in events, so their fields only ever grow.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from collections.abc import Mapping
+from typing import Any, Self, dataclass_transform
+
+import msgspec
 
 from knobledger.names import Digest, HostPath
 
 
-class Frozen(BaseModel):
-    """A stored value. Unknown fields of a newer version are ignored, never an error."""
+class _Stored(msgspec.StructMeta):
+    """Makes `kw_only` hold for subclasses too, whose new fields may then stand anywhere."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> Any:
+        return super().__new__(mcls, name, bases, namespace, **options, kw_only=True)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
+class Frozen(msgspec.Struct, metaclass=_Stored, frozen=True):
+    """A stored value, its fields given by name. Unknown fields of a newer version are ignored, never an error."""
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Self:
+        """The value of these plain fields, checked. Raises `ValueError`, naming the field."""
+        return msgspec.convert(plain, cls)
+
+    def plain(self, *names: str) -> dict[str, Any]:
+        """Its fields, or those named, in their order, down to what JSON knows."""
+        fields = self.__struct_fields__
+        return {name: _plain(getattr(self, name)) for name in fields if not names or name in names}
+
+    def but(self, **fields: Any) -> Self:
+        """The same with other values of these fields, not checked."""
+        return msgspec.structs.replace(self, **fields)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Frozen():
+            return value.plain()
+        case dict():
+            return {key: _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case _:
+            return value
 
 
 class Manifest(Frozen):

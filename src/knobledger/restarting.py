@@ -1,34 +1,33 @@
-"""Plans that restart services and change no file: what such a plan stores, and whether it still fits hosts.toml.
+"""Plans that restart services and change no file.
 
 A restart makes live whatever the files hold, so where a change of a file needs a signature, a restart does too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from knobledger.drafting import Desk, Options
-from knobledger.errors import Drifted, PlanSpent
+from knobledger.errors import PlanSpent
 from knobledger.event import stamp
 from knobledger.events.changes import Planned
 from knobledger.ledger.writing import write_once
 from knobledger.names import EventId, short
-from knobledger.plan import PlannedService, Policy
-from knobledger.services.gates import asked_of, kind_of
+from knobledger.plan import Policy
 from knobledger.services.graph import in_scope, services_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from knobledger.hosts.config import Config, Service
+    from knobledger.hosts.config import Config
     from knobledger.state import Plan
 
 
 def restarted_by(config: Config, planned: Planned) -> tuple[str, ...]:
     """The services that a plan restarts, in the order of their start, by hosts.toml as it is now."""
-    if planned.services:
+    if planned.only_restarts:
         return planned.where
     if planned.restart == "none":
         return ()
@@ -36,15 +35,14 @@ def restarted_by(config: Config, planned: Planned) -> tuple[str, ...]:
     return in_scope(config, names, planned.restart)
 
 
-def draft_restart(
-    desk: Desk, config: Config, services: Sequence[str], policy: Policy, options: Options
-) -> EventId:
-    """Writes the plan of a restart of services, which are in the order of their start. No host is asked."""
+def draft_restart(desk: Desk, services: Sequence[str], policy: Policy, options: Options) -> EventId:
+    """Writes the plan of a restart of services, which are in the order of their start. Hosts are asked for units alone."""
+    assert desk.binding
     planned = Planned(
         **desk.author.signs(),
         verb="restart",
         files=(),
-        services=tuple(_planned(config.service(name), desk.masker.text) for name in services),
+        services=desk.binding.services(services, "service"),
         why=desk.masker.text(options.why),
         restart=options.restart,
         policy=policy,
@@ -53,19 +51,6 @@ def draft_restart(
     if planned.policy == "two-person" and desk.sign:
         planned = desk.sign(planned)
     return desk.write(planned)
-
-
-def check_as_planned(desk: Desk, config: Config, plan: Plan) -> None:
-    """Raises `Drifted` where hosts.toml says something else of a service now than when the plan was made."""
-    for one in plan.planned.services:
-        now = _planned(config.service(one.service), desk.masker.text)
-        if now != one:
-            was, is_ = ("; ".join(how) for how in (one.how, now.how))
-            raise Drifted(
-                f"{one.service} is restarted by {is_!r} now, and plan {short(plan.id)} was made for {was!r}; "
-                "nothing was restarted",
-                hint="hosts.toml was changed since: make a new plan",
-            )
 
 
 @contextmanager
@@ -86,10 +71,3 @@ def claimed(desk: Desk, plan: Plan) -> Iterator[None]:
     finally:
         if not plan.begun:
             path.unlink(missing_ok=True)
-
-
-def _planned(service: Service, mask: Callable[[str], str]) -> PlannedService:
-    orders = {"unit": service.unit, "start": service.start, "stop": service.stop, "pid": service.pid}
-    gates = [f"gate {kind_of(gate)} {asked_of(gate)}" for gate in service.health]
-    how = [f"{word} {line}" for word, line in orders.items() if line]
-    return PlannedService(service=service.full_name, how=tuple(map(mask, (*how, *gates))))

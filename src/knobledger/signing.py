@@ -10,9 +10,10 @@ import os
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from knobledger.errors import NotApproved, Refused
 
@@ -20,8 +21,7 @@ _LITERAL = re.compile(r"(key::)?((ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+ \S+.*)", re.ASC
 """a public key written out, as git's user.signingkey allows"""
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(Struct, frozen=True):
     """A signature that was checked."""
 
     principal: str

@@ -7,9 +7,10 @@ Nothing here is stored; everything is derived anew from the ledger.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, cast
+
+from msgspec import Struct, field
 
 from knobledger.event import moment_of, topic_of
 from knobledger.events.changes import (
@@ -39,8 +40,7 @@ if TYPE_CHECKING:
 PlanStatus = Literal["open", "approved", "rejected", "expired", "used", "in doubt"]
 
 
-@dataclass(slots=True)
-class Attempt:
+class Attempt(Struct):
     """One try at one target; `outcome` is None while it is in doubt."""
 
     id: EventId
@@ -76,8 +76,7 @@ class Attempt:
         )
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(Struct):
     """A plan and all that happened to it. `id` is the change's id as well."""
 
     id: EventId
@@ -123,8 +122,7 @@ class Plan:
         return "approved" if self.approvals else "open"
 
 
-@dataclass(slots=True)
-class State:
+class State(Struct):
     """Everything derived from a ledger."""
 
     events: dict[EventId, Event] = field(default_factory=dict)
@@ -312,7 +310,7 @@ class State:
             return
         self._record(event.target, file.path, event.digest, id_, event.at)
         for edit in file.edits if event.digest == file.base else ():
-            back = edit.model_copy(update={"before": edit.after, "after": edit.before})
+            back = edit.but(before=edit.after, after=edit.before)
             self._edit(KnobEdit(id_, event.target, back, event.at), event.plan)
 
     def _outcome(self, id_: EventId, event: Applied | RolledBack | Failed | Settled) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
+
+from msgspec import Struct
 
 _LAST = re.compile(r"(\S+)\s+(\S+)\s+(?:(\S+)\s+)?(\d{4}-\d\d-\d\dT\S+)\s*(?:-\s*(\S+)|(\S.*))?")
 _ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d))\s+(.*)")
@@ -23,8 +24,7 @@ MOST = 8
 """hints of one kind that are worth showing"""
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Struct, frozen=True):
     """Aware moments by the host's clock; `offset` is what its local time is ahead of UTC."""
 
     start: datetime

@@ -8,17 +8,16 @@ later edit touched the same existing line or the same knob, there is no honest a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
 from merge3 import Merge3
+from msgspec import Struct
 
 from knobledger.knobs import Dialect, KnobEdit, Reading, changed_knobs
 
 
-@dataclass(frozen=True, slots=True)
-class LineChange:
+class LineChange(Struct, frozen=True):
     """A line that `ours` has and `base` has not (`+`), or the reverse (`-`)."""
 
     sign: Literal["+", "-"]
@@ -28,8 +27,7 @@ class LineChange:
     """without its line ending"""
 
 
-@dataclass(frozen=True, slots=True)
-class Undone:
+class Undone(Struct, frozen=True):
     """A merge that worked."""
 
     content: bytes
@@ -41,8 +39,7 @@ class Undone:
     """what changed since, from `base` to `ours`"""
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """The lines of one disputed place."""
 
     line: int
@@ -52,8 +49,7 @@ class Side:
     theirs: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Clash:
+class Clash(Struct, frozen=True):
     """A merge that would have to guess; nothing may be written."""
 
     reason: str

@@ -324,7 +324,7 @@ def _conflict(desk: Desk, verb: Verb, change: EventId, seen: Seen, base: bytes, 
         hint=f"see `knob show {entries[-1]}`; {whole}" if entries else whole,
         knobs=list(clash.knobs),
         sides=sides,
-        later_edits=[item.model_dump() for item in later],
+        later_edits=[item.plain() for item in later],
     )
 
 

@@ -15,10 +15,12 @@ from signing_desk import OLD, Desk, refused
 
 from knobledger import approving
 from knobledger.author import Author
+from knobledger.binding import Binding
 from knobledger.drafting import Options
 from knobledger.errors import KnobError
-from knobledger.event import stamp
+from knobledger.event import id_of, stamp
 from knobledger.events.changes import Approved
+from knobledger.hosts.config import Config
 from knobledger.knobs import Request
 from knobledger.report.plans import PlanReport
 from knobledger.signing import sign
@@ -83,6 +85,22 @@ def test_a_terminal_is_no_person(desk: Desk, typed: str) -> None:
     )
     assert desk.untouched, done.stdout
     assert "signature" in done.stdout
+
+
+@pytest.mark.tool("expect")
+def test_expect_is_no_person(desk: Desk) -> None:
+    plan = desk.plan()
+    for words in ("set gpu1/decode KNOB=512", f"approve {plan.id}", f"apply {plan.id}"):
+        talk = (
+            f"set timeout 30; spawn {sys.executable} -m knobledger {words}; "
+            'expect { -ex {Go ahead?} { send "y\\r"; exp_continue } timeout { exit 9 } eof }; '
+            "exit [lindex [wait] 3]"
+        )
+        done = subprocess.run(
+            ("expect", "-c", talk), cwd=desk.root, capture_output=True, text=True, check=False, timeout=90
+        )
+        assert done.returncode == 1, done.stdout
+        assert desk.untouched
 
 
 @pytest.mark.parametrize(
@@ -151,6 +169,95 @@ def test_an_edited_plan(desk: Desk) -> None:
         desk.apply(plan.id)
     assert caught.value.exit_code in (1, 30)
     assert desk.untouched
+
+
+RESTARTABLE = 'start = "true"\nstop = "true"\npid = "true"\n'
+
+
+def test_a_changed_restart_scope(desk: Desk) -> None:
+    """The scope is signed: neither the edited event nor a new one with the old signature is applied."""
+    hosts = desk.root / "hosts.toml"
+    hosts.write_text(hosts.read_text() + RESTARTABLE)
+    plan = desk.plan()
+    desk.approve(plan.id, desk.owner)
+    with desk.open() as workspace:
+        signature = workspace.state.plans[plan.id].approvals[0][1].signature
+        facts = workspace.desk.author.signs()
+    [path] = desk.root.rglob(f"{plan.id}.json")
+    before = path.read_bytes()
+    wider = before.replace(b'"restart":"none"', b'"restart":"service"')
+    assert wider != before
+    other = id_of(wider)
+    path.with_name(f"{other}.json").write_bytes(wider)
+    desk.forge(Approved(**facts, plan=other, source="x", policy="signed", signature=signature))
+    refused(lambda: desk.apply(other), "no go-ahead that the policy 'signed' accepts")
+    path.with_name(f"{other}.json").unlink()
+    path.write_bytes(wider)
+    with pytest.raises(KnobError) as caught:
+        desk.apply(plan.id)
+    assert caught.value.exit_code in (1, 30)
+    assert desk.untouched
+
+
+@pytest.mark.parametrize(
+    ("line", "now"),
+    [
+        ('transport = "openssh"\naddress = "192.0.2.7"', "'openssh 192.0.2.7'"),
+        ('transport = "local"\nsudo = true', "'local with sudo'"),
+    ],
+)
+def test_another_way_to_the_host(desk: Desk, line: str, now: str) -> None:
+    """An address that was pointed elsewhere would carry an approved plan to another machine."""
+    plan = desk.plan()
+    desk.approve(plan.id, desk.owner)
+    hosts = desk.root / "hosts.toml"
+    hosts.write_text(hosts.read_text().replace('transport = "local"', line))
+    refused(lambda: desk.apply(plan.id), f"is reached by {now} now", "was made for 'local'")
+    assert desk.untouched
+
+
+def test_the_ways_to_a_host(tmp_path: Path) -> None:
+    (tmp_path / "hosts.toml").write_text(
+        '[hosts.a]\naddress = "gpu1.example.org"\nport = 2222\nuser = "root"\nidentity_file = "k"\n'
+        '[hosts.b]\ntransport = "openssh"\nssh_config = "conf"\nsudo = true\n'
+    )
+    binding = Binding(Config.load(tmp_path), lambda name: pytest.fail(name))
+    assert binding.way("a") == "fabric root@gpu1.example.org:2222"
+    assert binding.way("b") == "openssh b by conf with sudo"
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        (
+            RESTARTABLE.replace('start = "true"', 'start = "false"'),
+            ("commands that start and stop gpu1/decode",),
+        ),
+        (
+            RESTARTABLE + '[groups.pd]\nservices = ["gpu1/decode", "gpu1/router"]\n'
+            '[hosts.gpu1.services.router]\nscript = "/x"\n' + RESTARTABLE,
+            ("would take gpu1/decode, gpu1/router now", "was made for gpu1/decode"),
+        ),
+    ],
+)
+def test_what_is_restarted_was_changed(desk: Desk, now: str, words: tuple[str, ...]) -> None:
+    hosts = desk.root / "hosts.toml"
+    before = hosts.read_text()
+    hosts.write_text(before + RESTARTABLE)
+    plan = desk.plan(restart="group")
+    desk.approve(plan.id, desk.owner)
+    hosts.write_text(before + now)
+    with desk.open() as workspace:
+        if len(words) > 1:
+            workspace.trust_signers("", desk.owner)
+    refused(lambda: desk.apply(plan.id), *words)
+    with desk.open() as workspace:
+        shown = workspace.show(plan.id)
+    assert isinstance(shown, PlanReport)
+    assert shown.stale
+    assert words[0] in shown.stale_because
+    assert desk.untouched
+    hosts.write_text(before + RESTARTABLE)
 
 
 def test_a_replayed_approval_after_the_revert(desk: Desk) -> None:

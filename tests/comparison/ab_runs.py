@@ -17,6 +17,7 @@ def run(arm: Arm, value: float | None, start: str = "", **more: Any) -> Run:
     """One run of `output_throughput` at C64; each is a start of its own unless it names one."""
     number = next(_serial)
     metric, unit = more.pop("metric", ("output_throughput", "tok/s"))
+    measured = float(value) if isinstance(value, int) else value
     values: dict[str, Any] = {
         "arm": arm,
         "format": "table",
@@ -29,7 +30,7 @@ def run(arm: Arm, value: float | None, start: str = "", **more: Any) -> Run:
         "at_from": "none",
         "label": "C64",
         "load": 64.0,
-        "measures": (Measure(name=metric, unit=unit, value=value),),
+        "measures": (Measure(name=metric, unit=unit, value=measured),),
     }
     return Run(**{**values, **more})
 

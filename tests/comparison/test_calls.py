@@ -234,6 +234,6 @@ def test_the_spread_of_starts_alike_makes_it_suggestive_and_never_more() -> None
     assert own.call == "suggestive gain"
     assert own.interval_pct is not None
     assert "by the spread of 5 starts alike" in own.reasons[0]
-    assert one_cell(
-        arms([719.5], [811.7]), alike=[one.model_copy(update={"label": "C8"}) for one in alike]
-    ).call == ("not enough data")
+    assert one_cell(arms([719.5], [811.7]), alike=[one.but(label="C8") for one in alike]).call == (
+        "not enough data"
+    )

@@ -34,7 +34,7 @@ def test_unnamed_starts_come_with_the_hint_to_name_them() -> None:
 def test_repeats_do_not_narrow_the_interval() -> None:
     once = one_cell(arms(*STEADY))
     runs = arms(*STEADY)
-    again = [one.model_copy(update={"digest": f"{index:064d}"}) for index, one in enumerate(runs)]
+    again = [one.but(digest=f"{index:064d}") for index, one in enumerate(runs)]
     twice = one_cell([*runs, *again])
     assert twice.interval_pct == once.interval_pct
     assert (twice.baseline.n, twice.baseline.runs) == (3, 6)
@@ -42,7 +42,7 @@ def test_repeats_do_not_narrow_the_interval() -> None:
 
 def test_a_file_imported_twice_counts_once_and_says_so() -> None:
     runs = arms(*STEADY)
-    copies = [one.model_copy(update={"start": f"{one.start} again", "source": "copy.md"}) for one in runs]
+    copies = [one.but(start=f"{one.start} again", source="copy.md") for one in runs]
     comparison = compare([*runs, *copies])
     assert [cell.baseline.n for cell in comparison.cells] == [3]
     assert {(aside.kind, aside.run.source) for aside in comparison.aside} == {("repeated", "copy.md")}
@@ -50,7 +50,7 @@ def test_a_file_imported_twice_counts_once_and_says_so() -> None:
 
 def test_one_run_or_one_named_start_in_both_arms_is_invalid() -> None:
     runs = arms(*STEADY)
-    both = one_cell([*runs, runs[0].model_copy(update={"arm": "variant"})])
+    both = one_cell([*runs, runs[0].but(arm="variant")])
     assert both.call == "invalid"
     assert both.reasons[0] == f"baseline.md:{runs[0].line} is in both arms"
     shared = one_cell([*runs, run("baseline", 100, start="A"), run("variant", 110, start="A")])
@@ -65,7 +65,7 @@ def test_one_run_or_one_named_start_in_both_arms_is_invalid() -> None:
 
 def test_failed_requests_make_it_invalid_with_its_numbers() -> None:
     runs = arms(*STEADY)
-    runs[0] = runs[0].model_copy(update={"faults": ("3 of 320 requests failed",)})
+    runs[0] = runs[0].but(faults=("3 of 320 requests failed",))
     cell = one_cell(runs)
     assert cell.call == "invalid"
     assert cell.reasons == (f"baseline.md:{runs[0].line}: 3 of 320 requests failed",)
@@ -96,7 +96,7 @@ def test_a_missing_metric_is_said() -> None:
 
 
 def _with(runs: list[Run], **conditions: str) -> list[Run]:
-    return [one.model_copy(update={"conditions": tuple(sorted(conditions.items()))}) for one in runs]
+    return [one.but(conditions=tuple(sorted(conditions.items()))) for one in runs]
 
 
 def test_unequal_conditions_are_invalid_and_named() -> None:
@@ -104,7 +104,7 @@ def test_unequal_conditions_are_invalid_and_named() -> None:
     cell = one_cell([*_with(before, model="m", input_len="1024"), *_with(after, model="m", input_len="2048")])
     assert cell.call == "invalid"
     assert cell.reasons == ("input_len: 1024 against 2048",)
-    other_tool = [one.model_copy(update={"format": "guidellm"}) for one in after]
+    other_tool = [one.but(format="guidellm") for one in after]
     assert one_cell([*before, *other_tool]).reasons == ("format: table against guidellm",)
 
 
@@ -139,14 +139,12 @@ def test_a_lost_request_is_no_configuration_of_its_own() -> None:
 
 def test_other_differences_are_confounds_but_the_knob_is_none() -> None:
     runs = [
-        one.model_copy(
-            update={
-                "arguments": (
-                    ("server.chunked_prefill_size", "4096" if one.arm == "baseline" else "8192"),
-                    ("server.mem_fraction_static", "0.85" if one.arm == "baseline" else "0.9"),
-                    *((("burst", "1"),) if one.arm == "variant" else ()),
-                )
-            }
+        one.but(
+            arguments=(
+                ("server.chunked_prefill_size", "4096" if one.arm == "baseline" else "8192"),
+                ("server.mem_fraction_static", "0.85" if one.arm == "baseline" else "0.9"),
+                *((("burst", "1"),) if one.arm == "variant" else ()),
+            )
         )
         for one in arms(*STEADY)
     ]
@@ -213,7 +211,7 @@ def test_the_restart_rule(arm: str, hours: float, why: str | None) -> None:
     assert found.certain
     comparison = compare([*arms([100.0], [110.0]), timed], live=LIVE)
     assert [aside.kind for aside in comparison.aside] == ["rejected"]
-    doubted = misplaced(timed.model_copy(update={"at_from": "given"}), LIVE)
+    doubted = misplaced(timed.but(at_from="given"), LIVE)
     assert doubted is not None
     assert not doubted.certain
 
@@ -242,4 +240,4 @@ def test_an_mtime_is_the_end_of_a_run() -> None:
     at = "2026-11-30T12:10:00Z"
     timed = run("variant", 110, at=at, at_from="mtime", duration_s=900.0)
     assert misplaced(timed, LIVE) is not None
-    assert misplaced(timed.model_copy(update={"duration_s": 300.0}), LIVE) is None
+    assert misplaced(timed.but(duration_s=300.0), LIVE) is None

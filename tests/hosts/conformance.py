@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from rigs import BACKUP_DIR, MemoryRig, Rig, transaction
 
 from knobledger.errors import Drifted, KnobError, NotWritten, Refused, StateUnknown

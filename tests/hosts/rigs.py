@@ -7,11 +7,12 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 import pytest
+from msgspec.structs import replace
 
 import servers
 from knobledger.hosts.config import Config

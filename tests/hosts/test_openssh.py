@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -113,7 +112,7 @@ def test_accept_new_writes_the_key_down(server: servers.Sshd, dialled: Dialled, 
     config = config_of(server, known_hosts=known, host_keys="accept-new")
     assert dialled(config).read(PASSWD).content
     assert " ssh-ed25519 " in known.read_text()
-    assert dialled(replace(config, host_keys="strict")).read(PASSWD).content
+    assert dialled(config._replace(host_keys="strict")).read(PASSWD).content
 
 
 def test_a_wrong_key_is_a_refused_login(server: servers.Sshd, dialled: Dialled, tmp_path: Path) -> None:
@@ -144,7 +143,7 @@ def test_a_host_that_is_down(server: servers.Sshd, dialled: Dialled) -> None:
 @pytest.mark.parametrize("answer", [b"", b"SSH-2.0-slow\r\n"])
 def test_a_silent_host_is_a_connect_time_out(server: servers.Sshd, dialled: Dialled, answer: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        host = dialled(replace(config_of(server, port=silent.getsockname()[1]), connect_timeout_s=0.5))
+        host = dialled(config_of(server, port=silent.getsockname()[1])._replace(connect_timeout_s=0.5))
         begun = time.monotonic()
         stream, _ = silent.accept()
         with stream:
@@ -269,7 +268,7 @@ def test_an_alias_with_a_jump_host_in_a_config_of_its_own(
         assert came_from > 0
         host.close()
         with pytest.raises(HostKeyChanged) as caught:
-            dialled(replace(far, known_hosts=server.known_hosts)).read(PASSWD)
+            dialled(far._replace(known_hosts=server.known_hosts)).read(PASSWD)
         assert f"([127.0.0.1]:{jump.port}) is unknown" in caught.value.message
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from test_formats import DATA, ORIGIN
 
 from knobledger.comparison import compare

@@ -33,7 +33,9 @@ def ssh(host: LabHost, command: str, timeout_s: float = 60) -> subprocess.Comple
 
 @pytest.mark.tool("ssh")
 def test_a_host_has_its_own_name_disk_processes_and_address(plain_host: LabHost) -> None:
-    done = ssh(plain_host, "hostname; pwd; readlink /proc/self/ns/pid >/srv/here; ls /proc | grep -c '^[0-9]'")
+    done = ssh(
+        plain_host, "hostname; pwd; readlink /proc/self/ns/pid >/srv/here; ls /proc | grep -c '^[0-9]'"
+    )
     assert done.stderr == ""
     name, home, processes = done.stdout.split()
     assert (name, home) == ("gpu1", "/root")

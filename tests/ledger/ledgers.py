@@ -130,7 +130,7 @@ def chain(texts: list[str]) -> list[bytes]:
     made: list[bytes] = []
     for n, text in enumerate(texts):
         parents = (id_of(made[-1]),) if made else ()
-        made.append(encode(note(text, n * 700).model_copy(update={"parents": parents})))
+        made.append(encode(note(text, n * 700).but(parents=parents)))
     return made
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from ledgers import git, note
-from pydantic import BaseModel
 
 from knobledger.event import KINDS, class_of, decode, encode, id_of
 from knobledger.events.asking import ProbeRun, StaleLine
@@ -26,26 +25,25 @@ from knobledger.ledger.store import Ledger
 from knobledger.ledger.verify import TAIL_NOTE, verify
 from knobledger.measured import Measure, Run
 from knobledger.plan import Ask, Edit, LaterEdit, PlannedFile, PlannedService
-from knobledger.receipt import GrepLine, Manifest, Receipt, Step
+from knobledger.receipt import Frozen, GrepLine, Manifest, Receipt, Step
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "ledger-format.md").read_text("utf-8")
 
 _WORDS = {str: "text", int: "integer", float: "number", bool: "true or false"}
 _NAMES = {"EventId": "id", "Digest": "digest", "HostPath": "path", "TargetName": "target"}
-_PARTS: tuple[type[BaseModel], ...] = (
+_PARTS: tuple[type[Frozen], ...] = (
     *(Edit, Ask, PlannedFile, PlannedService, PrunedFile, LaterEdit),
     *(Manifest, Receipt, Step, GrepLine),
     *(Before, SeenRunning, GateSeen),
     *(SeenProcess, SeenValue, SeenKnob),
     *(ProbeRun, StaleLine, Run, Measure),
 )
-_KINDS: tuple[type[BaseModel], ...] = tuple(map(class_of, KINDS))
+_KINDS: dict[type[Frozen], str] = {class_of(kind): kind for kind in KINDS}
 
 
-def heading_of(model: type[BaseModel]) -> str:
-    kind = model.model_fields.get("kind")
-    return f"`{kind.default}`" if model in _KINDS and kind else f"{model.__name__}"
+def heading_of(model: type[Frozen]) -> str:
+    return f"`{_KINDS[model]}`" if model in _KINDS else model.__name__
 
 
 def type_word(hint: object) -> str:
@@ -61,16 +59,18 @@ def type_word(hint: object) -> str:
             )
         case origin if origin is tuple:
             return f"list of {type_word(typing.get_args(hint)[0])}"
-    if isinstance(hint, type) and issubclass(hint, BaseModel):
+    if isinstance(hint, type) and issubclass(hint, Frozen):
         return f"[{hint.__name__}](#{hint.__name__.lower()})"
     return _WORDS[hint]  # type: ignore[index]
 
 
-def fields(model: type[BaseModel]) -> dict[str, str]:
+def fields(model: type[Frozen]) -> dict[str, str]:
     """The fields of a model that the page lists under it: the common ones stand under `Event` alone."""
     hints = typing.get_type_hints(model)
-    common = set() if model is Event else {*Event.model_fields, "kind"} if issubclass(model, Event) else set()
-    return {name: type_word(hints[name]) for name in model.model_fields if name not in common}
+    common = (
+        set() if model is Event else {*Event.__struct_fields__, "kind"} if issubclass(model, Event) else set()
+    )
+    return {name: type_word(hints[name]) for name in model.__struct_fields__ if name not in common}
 
 
 def table(heading: str) -> dict[str, tuple[str, str]]:
@@ -82,7 +82,7 @@ def table(heading: str) -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.parametrize("model", [*_KINDS, *_PARTS], ids=lambda model: model.__name__)
-def test_every_field_is_described(model: type[BaseModel]) -> None:
+def test_every_field_is_described(model: type[Frozen]) -> None:
     described = table(heading_of(model))
     assert {name: kind for name, (kind, _) in described.items()} == fields(model)
     assert all(meaning for _, meaning in described.values())
@@ -102,9 +102,9 @@ def test_every_kind_and_every_part_is_on_the_page() -> None:
     assert reached - set(_KINDS) == set(_PARTS)
 
 
-def _models_in(model: type[BaseModel]) -> set[type[BaseModel]]:
-    def walk(hint: object) -> set[type[BaseModel]]:
-        if isinstance(hint, type) and issubclass(hint, BaseModel):
+def _models_in(model: type[Frozen]) -> set[type[Frozen]]:
+    def walk(hint: object) -> set[type[Frozen]]:
+        if isinstance(hint, type) and issubclass(hint, Frozen):
             return {hint}
         return {one for inner in typing.get_args(hint) for one in walk(inner)}
 

@@ -8,14 +8,15 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from ledgers import change, git, note, overwrite, path_of
+from ledgers import at, change, git, note, overwrite, path_of
 
-from knobledger.event import id_of
+from knobledger.event import id_of, moment_of
 from knobledger.ledger import repository as repositories
-from knobledger.ledger.history import Committed, commit
+from knobledger.ledger.history import Committed, commit, look_ahead
 from knobledger.ledger.store import Ledger
 from knobledger.ledger.verify import verify
 from knobledger.names import EventId
@@ -428,6 +429,41 @@ def test_the_branch_moves_meanwhile(ledger: Ledger, monkeypatch: pytest.MonkeyPa
     _, done = act(ledger)
     assert git(ledger.root, "rev-parse", f"{done.commit}^").strip() == moved[0]
     assert status(ledger) == ""
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing", "a commit", "another branch", "no git"])
+def test_git_was_asked_ahead(ledger: Ledger, meanwhile: str) -> None:
+    root = ledger.root
+    act(ledger, "before")
+    first = ledger.append(note("asked ahead", _minutes_now()))
+    looked = look_ahead(root)()
+    assert looked is not None
+    match meanwhile:
+        case "a commit":
+            git(root, "commit", "-q", "--allow-empty", "-m", "somebody else's")
+        case "another branch":
+            git(root, "checkout", "-q", "-b", "side")
+            git(root, "commit", "-q", "--allow-empty", "-m", "on the side")
+        case "no git":
+            (root / ".git").rename(root / "was.git")
+    head = "" if meanwhile == "no git" else git(root, "rev-parse", "HEAD").strip()
+    branches = "" if meanwhile == "no git" else git(root, "branch", "--show-current")
+    done = commit(root, [first], "asked ahead", looked=looked)
+    if meanwhile == "no git":
+        assert done.commit is None
+        assert "the events are kept in ledger/ alone" in done.note
+        return
+    assert git(root, "rev-parse", "HEAD").strip() == done.commit
+    assert git(root, "rev-parse", "HEAD^").strip() == head
+    assert git(root, "branch", "--show-current") == branches
+    assert committed(ledger) == [f"A {place(ledger, first)}"]
+    assert status(ledger) == ""
+    assert git(root, "fsck", "--strict", "--no-dangling") == ""
+
+
+def _minutes_now() -> float:
+    """The events' clock, on today's date, for which git was asked."""
+    return (datetime.now(UTC) - moment_of(at())).total_seconds() / 60
 
 
 def test_a_branch_that_can_not_be_moved_leaves_the_index_alone(ledger: Ledger) -> None:

@@ -22,7 +22,7 @@ from knobledger.event import encode, id_of
 from knobledger.events.entry import Foreign
 from knobledger.events.notes import Noted
 from knobledger.ledger import writing
-from knobledger.ledger.days import SETTLED_NS
+from knobledger.ledger.days import SETTLED_NS, day_of
 from knobledger.ledger.index import Index
 from knobledger.ledger.store import Ledger
 from knobledger.ledger.verify import verify
@@ -154,12 +154,16 @@ def test_prefixes(ledger: Ledger) -> None:
     for wrong in ("abc", "", "xyzw", "../../..", "f" * 65):
         with pytest.raises(Unknown) as caught:
             ledger.resolve(wrong)
-        assert repr(wrong) in caught.value.message
-        assert "knob log" in caught.value.hint
+        assert caught.value.message == f"not an id: {wrong!r}; an id is 4 to 64 hex digits"
+        assert caught.value.hint == "`knob log` lists the ids"
+        assert caught.value.values["value"] == wrong
     absent = next(f"{n:04x}" for n in range(65536) if not any(i.startswith(f"{n:04x}") for i in ids))
     for missing in (absent, "0" * 64):
-        with pytest.raises(Unknown, match=missing):
+        with pytest.raises(Unknown) as caught:
             ledger.resolve(missing)
+        assert caught.value.message == f"no event {missing!r}"
+        assert caught.value.hint == "`knob log` lists the ids"
+        assert caught.value.values["value"] == missing
 
 
 @pytest.mark.parametrize("index", ["none", "current", "lagging", "ahead", "damaged", "of another version"])
@@ -210,6 +214,54 @@ def test_an_ambiguous_prefix_lists_its_candidates(ledger: Ledger) -> None:
         ledger.resolve(ids[0][:4])
     assert caught.value.values["candidates"] == ids
     assert all(id_[:12] in caught.value.message for id_ in ids)
+
+
+@pytest.mark.parametrize(("count", "more"), [(10, ""), (11, " and 1 more"), (13, " and 3 more")])
+def test_ten_candidates_are_named_and_the_others_counted(ledger: Ledger, count: int, more: str) -> None:
+    """Names alone count here, so files without content will do."""
+    folder = ledger.path(EventId("0" * 64), day_of(at())).parent
+    folder.mkdir(parents=True)
+    ids = [f"abcdef012345{n:02}{'0' * 50}" for n in range(count)]
+    for id_ in ids:
+        (folder / f"{id_}.json").touch()
+    for prefix, shown in (("abcd", 12), ("abcdef01234", 13), ("abcdef012345", 14)):
+        with pytest.raises(Unknown) as caught:
+            ledger.resolve(prefix.upper())
+        listed = ", ".join(id_[:shown] for id_ in ids[:10])
+        assert caught.value.message == f"{prefix.upper()!r} stands for {count} events: {listed}{more}"
+        assert caught.value.hint == "type more digits; `knob log` lists the ids"
+        assert caught.value.values == {"value": prefix.upper(), "candidates": ids[:10]}
+
+
+def test_a_folder_in_the_place_of_an_event_is_damage(ledger: Ledger) -> None:
+    path = path_of(ledger, ledger.append(note()))
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(LedgerBroken) as caught:
+        list(ledger.events())
+    assert caught.value.message == f"the event file {str(path)!r} is damaged: is a directory"
+    assert caught.value.values["path"] == str(path)
+
+
+def test_what_is_wrong_with_a_damaged_file_is_said(ledger: Ledger) -> None:
+    path = path_of(ledger, ledger.append(note("first")))
+    overwrite(path, encode(note("other")))
+    with pytest.raises(LedgerBroken) as caught:
+        ledger.get(EventId(path.stem))
+    assert caught.value.message == (
+        f"the event file {str(path)!r} is damaged: its bytes have the SHA-256 {id_of(encode(note('other')))}"
+    )
+    with pytest.raises(LedgerBroken) as caught:
+        ledger.add(encode(note("first")))
+    assert caught.value.message == (
+        f"the event file {str(path)!r} is damaged: its bytes are not those that its name stands for"
+    )
+    nested = b"[" * 99_999
+    deep = path.with_name(f"{id_of(nested)}.json")
+    deep.write_bytes(nested)
+    with pytest.raises(LedgerBroken) as caught:
+        ledger.get(EventId(deep.stem))
+    assert caught.value.message.startswith(f"the event file {str(deep)!r} is damaged: not an event: ")
 
 
 def test_get_of_an_unknown_id(ledger: Ledger) -> None:
@@ -356,7 +408,7 @@ def _heads_by_definition(ledger: Ledger) -> tuple[EventId, ...]:
 def test_heads_are_right_in_any_order_of_arrival_and_loss(data: st.DataObject) -> None:
     """The same `Ledger` and a fresh one, cache and all, agree with the definition after every step."""
     made = chain([str(n) for n in range(data.draw(st.integers(2, 12)))])
-    fork = encode(note("fork", 9000).model_copy(update={"parents": (id_of(made[0]),)}))
+    fork = encode(note("fork", 9000).but(parents=(id_of(made[0]),)))
     with scratch() as folder:
         root = Path(folder)
         ledger = Ledger(root)

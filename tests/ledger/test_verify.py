@@ -137,7 +137,7 @@ def test_in_the_wrong_folder(ledger: Ledger, folder: str) -> None:
     ids=["spaces", "newline", "big", "float", "escaped", "nan", "twice"],
 )
 def test_not_canonical(ledger: Ledger, spell: Callable[[object], str]) -> None:
-    raw = json.loads(encode(note("odd", 10).model_copy(update={"parents": ledger.heads()})))
+    raw = json.loads(encode(note("odd", 10).but(parents=ledger.heads())))
     content = spell(raw).encode()
     ledger.path(id_of(content), day_of(at())).write_bytes(content)
     assert kinds(verify(ledger)) == [("not_canonical", id_of(content))]
@@ -174,6 +174,40 @@ def test_references(ledger: Ledger) -> None:
     assert kinds(found) == [("missing", nobody), ("missing", "1" * 64), ("wrong_reference", wrong)]
     assert plan[:8] in found[0].message
     assert about[:8] in found[1].message
+
+
+@pytest.mark.parametrize(("names", "more"), [(3, ""), (4, " and 1 more"), (6, " and 3 more")])
+def test_an_event_that_is_gone_is_named_with_three_that_know_it(
+    ledger: Ledger, names: int, more: str
+) -> None:
+    gone = ids(ledger)[-1]
+    knowing = {ledger.append(note("next", 10)): "parents"}
+    for n in range(names - 1):
+        knowing[ledger.append(Noted(at=at(11 + n), actor="a", text="t", about=gone))] = "about"
+    path_of(ledger, gone).unlink()
+    [finding] = verify(ledger)
+    assert (finding.kind, finding.event) == ("missing", gone)
+    named = ", ".join(f"{id_[:8]} ({knowing[id_]})" for id_ in sorted(knowing)[:3])
+    assert finding.message == f"the event {gone[:8]} is gone: named by {named}{more}"
+
+
+def test_all_that_is_missing_is_named(ledger: Ledger) -> None:
+    """Three in one: a parent, a plan and what a note is about."""
+    first = ids(ledger)[0]
+    ledger.append(Approved(at=at(10), actor="a", plan=EventId("0" * 64), source="flag"))
+    wrong = ledger.append(Approved(at=at(11), actor="a", plan=first, source="flag"))
+    path_of(ledger, ids(ledger)[1]).unlink()
+    assert [kind for kind, _ in kinds(verify(ledger))] == ["missing", "missing", "wrong_reference"]
+    assert ("wrong_reference", wrong) in kinds(verify(ledger))
+
+
+@pytest.mark.parametrize("apart", [0.5, 30])
+def test_heads_of_two_clones_that_nobody_joined(ledger: Ledger, apart: float) -> None:
+    """Two commands at the same moment are no sign of tampering; half an hour without a word of the other is."""
+    other = encode(note("of another clone", 10).but(parents=ledger.heads()))
+    ledger.append(note("here", 10 + apart))
+    ledger.add(other)
+    assert kinds(verify(ledger)) == ([] if apart == 0.5 else [("warning_inserted", id_of(other))])
 
 
 def test_a_deleted_plan_or_attempt(ledger: Ledger) -> None:
@@ -304,11 +338,11 @@ def test_an_event_put_in_afterwards_under_an_old_date(ledger: Ledger) -> None:
     """Well formed, well named, and known to nobody who wrote later."""
     assert verify(ledger) == ()
     late = note("it was always so", 1)
-    content = encode(late.model_copy(update={"at": at(1), "parents": ()}))
+    content = encode(late.but(at=at(1), parents=()))
     path = ledger.folder / day_of(at(1)) / f"{id_of(content)}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     ledger.append(note("much later", 600))
-    other = encode(note("and one more", 2).model_copy(update={"at": at(2), "parents": ()}))
+    other = encode(note("and one more", 2).but(at=at(2), parents=()))
     (path.parent / f"{id_of(other)}.json").write_bytes(other)
     assert kinds(verify(ledger)) == [("warning_inserted", id_of(other))]

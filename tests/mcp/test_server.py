@@ -235,6 +235,44 @@ def test_an_agents_plan_never_gets_its_persons_signature(tmp_path: Path) -> None
     talk(lab.stdio(), act)
 
 
+def test_the_gate_of_contradicting_evidence(lab: AgentLab) -> None:
+    """As on the command line: what takes something away under a contradicted hypothesis needs a word about it."""
+
+    async def act(client: Client) -> None:
+        await call(client, "open_hypothesis", slug="it-hangs", claim="the knob hangs it")
+        await call(client, "give_evidence", slug="it-hangs", side="contradicts", text="engines are idle")
+        wish = {"targets": ["gpu1/decode"], "names": [KNOB], "why": "try", "hypotheses": ["it-hangs"]}
+        error = await refusal(client, "plan_unset", **wish)
+        assert error["kind"] == "contradicted"
+        assert error["objections"][0]["text"] == {"untrusted_text": "engines are idle"}
+        plan = await call(client, "plan_unset", **wish, despite="to see it with my own eyes")
+        assert plan["kind"] == "mitigation"
+        entry = await client.read_resource(f"knob://entry/{plan['plan']}")
+        planned = json.loads(entry.contents[0].text)["entry"]  # type: ignore[union-attr]
+        assert planned["despite"] == {"untrusted_text": "to see it with my own eyes"}
+
+    talk(lab.stdio(), act)
+
+
+def test_a_plan_names_its_restart(lab: AgentLab) -> None:
+    hosts = lab.root / "hosts.toml"
+    hosts.write_text(hosts.read_text() + 'start = "true"\nstop = "true"\npid = "true"\n')
+
+    async def act(client: Client) -> None:
+        wish = {"targets": ["gpu1/decode"], "values": {KNOB: "512"}, "why": "try"}
+        plan = await call(client, "plan_set", **wish, restart="service", roll_back_on_failure=True)
+        assert plan["restart"] == "service"
+        assert plan["roll_back_on_failure"] is True
+        assert [one["service"]["untrusted_text"] for one in plan["restart_preview"]["services"]] == [
+            "gpu1/decode"
+        ]
+        error = await refusal(client, "plan_set", **wish, roll_back_on_failure=True)
+        assert error["kind"] == "usage"
+        assert await refusal(client, "plan_set", **wish, restart="everything")
+
+    talk(lab.stdio(), act)
+
+
 def test_pages(lab: AgentLab) -> None:
     async def act(client: Client) -> None:
         for n in range(5):

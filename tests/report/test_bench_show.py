@@ -75,10 +75,7 @@ def test_the_json_has_the_keys_of_a_gain_and_more() -> None:
 
 def test_nothing_is_hidden() -> None:
     runs = arms([100, 101, 99, 500], [110, 111, 109])
-    differing = [
-        one.model_copy(update={"arguments": (("burst", "1" if one.arm == "baseline" else "2"),)})
-        for one in runs
-    ]
+    differing = [one.but(arguments=(("burst", "1" if one.arm == "baseline" else "2"),)) for one in runs]
     comparison = compare(differing, discarded={runs[3].digest: "another job ran"}, live=[])
     text = shown(comparison)
     assert "+10.0 %  gain, 95 % +7.6 … +12.4 %" in text

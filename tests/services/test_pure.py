@@ -118,7 +118,7 @@ def applied(change: str) -> Applied:
 
 def restarted(outcome: str, *pids: int, took_s: float = 1.0) -> ServiceRestarted:
     after = tuple(SeenRunning(pid=pid, parent=1, started=1.0, command="x") for pid in pids)
-    return ServiceRestarted.model_validate(
+    return ServiceRestarted.of(
         {
             **SIGNED,
             "chain": "r",

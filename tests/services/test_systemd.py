@@ -65,7 +65,7 @@ class Pd(Stand):
         groups = f'[groups.pd]\nservices = ["{self.host}/*"]\n'
         workspace(self.root, self.lab.toml(services) + groups)
 
-    def health(self, name: str, within: str = "15s") -> str:
+    def health(self, name: str, within: str = "100s") -> str:
         return f'health = [{{ http = "http://127.0.0.1:{PORTS[name]}/health", within = "{within}" }}]'
 
     def put(self, path: str, text: str) -> None:
@@ -132,6 +132,25 @@ def test_services_stop_in_reverse_order_and_start_in_order(pd: Pd) -> None:
     assert 0 < again["expected_outage_s"] < 20
     [restart] = pd.knob("since", "1h").json["restarts"]
     assert restart == {**report, "services": restart["services"]}
+
+
+def test_a_unit_changed_after_the_plan_makes_it_void(pd: Pd) -> None:
+    words = ("set", "gpu2/decode:env", "NCCL_DEBUG=INFO", "--restart", "service", "--plan")
+    plan = pd.knob(*words).json["plan"]
+    pd.knob("approve", plan)
+    drop_in = "/etc/systemd/system/pd-decode.service.d/later.conf"
+    pd.put(drop_in, "[Service]\nExecStartPost=/bin/true\n")
+    error = pd.knob("apply", plan, code=10).json["error"]
+    assert "the unit 'pd-decode.service' of gpu2/decode was changed since plan" in error["message"]
+    shown = pd.knob("show", plan).json
+    assert shown["stale"]
+    assert "was changed since" in shown["stale_because"]
+    assert pd.lab.at("/etc/pd/decode.env").read_text() == "NCCL_DEBUG=WARN\n"
+    assert pd.order() == []
+    pd.lab.at(drop_in).unlink()
+    done = pd.knob("apply", plan).json
+    assert done["restart"]["done"]
+    assert pd.page("decode")["NCCL_DEBUG"] == "INFO"
 
 
 def test_scopes(pd: Pd) -> None:
@@ -279,12 +298,12 @@ def test_a_router_that_is_green_without_workers_fails_the_completion_gate(pd: Pd
 
 
 def test_a_failed_change_goes_back_with_its_services(pd: Pd) -> None:
-    pd.configure(decode="\n" + pd.health("decode", "2s"))
+    pd.configure(decode="\n" + pd.health("decode", "100s"))
     pid = pd.pid("router")
     before = pd.lab.at("/etc/pd/decode.env").read_bytes()
     failed = pd.knob(
-        "set", "gpu2/decode:env", "STARTS_IN_S=9999", "--add", "--restart", "dependents", "--roll-back-on-failure",
-        "--go-ahead", code=21,
+        "set", "gpu2/decode:env", "CRASH_AFTER_S=0.2", "STARTS_IN_S=9999", "--add", "--restart", "dependents",
+        "--roll-back-on-failure", "--go-ahead", code=21,
     )  # fmt: skip
     error = failed.json["error"]
     assert error["kind"] == "rolled_back"
@@ -294,7 +313,10 @@ def test_a_failed_change_goes_back_with_its_services(pd: Pd) -> None:
     assert pd.pid("router") != pid
     assert [event["outcome"] for event in pd.events("restart_ended")] == ["failed", "done"]
     [seen] = pd.events("seen_live")
-    assert [(knob["name"], knob["state"]) for knob in seen["knobs"]] == [("STARTS_IN_S", "absent")]
+    assert [(knob["name"], knob["state"]) for knob in seen["knobs"]] == [
+        ("CRASH_AFTER_S", "absent"),
+        ("STARTS_IN_S", "absent"),
+    ]
     [target] = pd.knob("status", "gpu2/decode:env").json["targets"]
     assert (target["restart_owed"], target["unhealthy"]) == (False, "")
 

@@ -176,6 +176,9 @@ def test_after_a_restart_it_is_part_of_the_change(watched: Watched) -> None:
     assert (event.plan, event.peak) == (change, 53)
     [entry] = watched.ask("log", "--kind", "observed_metric", "--knob", KNOB)["entries"]
     assert entry["id"]
+    [seen] = watched.ask("show", change)["observed"]
+    assert (seen["peak"], seen["metric"]) == (53, RUNNING)
+    assert f"after the restart, {event.at[:10]}" in watched.say("show", change)[1]
 
 
 @pytest.mark.parametrize(

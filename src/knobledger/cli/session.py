@@ -8,10 +8,11 @@ import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct
 
 from knobledger.cli.progress import Progress
 
@@ -37,8 +38,7 @@ class Shown(Protocol):
         """Its JSON document."""
 
 
-@dataclass(slots=True)
-class Session:
+class Session(Struct):
     """Set once by the app's callback. stdout is the result, stderr is the talk."""
 
     json: bool = False

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
+from msgspec import Struct
 
 from knobledger.cli.session import Source
 
@@ -22,8 +22,7 @@ From = Annotated[
 GoAhead = Annotated[bool, typer.Option("--go-ahead", help="This is the go-ahead: apply without asking.")]
 
 
-@dataclass(frozen=True)
-class Shared:
+class Shared(Struct, frozen=True):
     """Why a plan is made, how, and what happens to it next."""
 
     why: Why = ""
@@ -101,9 +100,13 @@ class Shared:
     go_ahead: GoAhead = False
 
 
+_SHARED_HINTS = get_type_hints(Shared, include_extras=True)
+_SHARED_PARAMETERS = inspect.signature(Shared).parameters
+
+
 def planning(command: Callable[..., int]) -> Callable[..., int]:
     """The command with the options of `Shared` in place of its last parameter, `shared`."""
-    names = [field.name for field in fields(Shared)]
+    names = Shared.__struct_fields__
 
     @wraps(command)
     def with_options(**values: Any) -> int:
@@ -112,9 +115,9 @@ def planning(command: Callable[..., int]) -> Callable[..., int]:
 
     # What typer looks at: the signature, with its annotations evaluated.
     own = inspect.signature(command)
-    hints = get_type_hints(command, include_extras=True) | get_type_hints(Shared, include_extras=True)
+    hints = get_type_hints(command, include_extras=True) | _SHARED_HINTS
     del hints["shared"]
-    both = own.parameters | inspect.signature(Shared).parameters
+    both = own.parameters | _SHARED_PARAMETERS
     parameters = [both[name].replace(annotation=hints[name]) for name in both if name != "shared"]
     with_options.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = hints

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from math import inf
+
+from msgspec import Struct
 
 from knobledger.measured import Arm, Number, Pairs, Run
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """The runs of one operating point."""
 
     label: str

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from knobledger.measured import Run
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(Struct, frozen=True):
     """A time in which a process with the new value ran."""
 
     since: datetime
@@ -19,8 +19,7 @@ class Live:
     """the restart that ended it; None: still running"""
 
 
-@dataclass(frozen=True, slots=True)
-class Misplaced:
+class Misplaced(Struct, frozen=True):
     """A run whose time does not fit its arm."""
 
     why: str

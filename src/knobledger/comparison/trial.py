@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from math import exp, log, log1p
 from statistics import fmean
+
+from msgspec import Struct
 
 from knobledger.comparison.groups import Group, confounds
 from knobledger.comparison.values import Call, Cell, Side
@@ -21,8 +22,7 @@ _TIE = 1e-12
 """a change of exactly the margin reaches it, whatever the last bit of its logarithm"""
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """A group with its numbers, before the correction over all operating points."""
 
     group: Group

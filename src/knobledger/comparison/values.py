@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from knobledger.measured import Arm, Better, Number, Run
 
@@ -19,8 +20,7 @@ Call = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """One arm at one operating point."""
 
     value: float | None
@@ -39,8 +39,7 @@ class Side:
         return len(self.starts)
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """Both arms at one operating point, and what may be said of them."""
 
     label: str
@@ -67,8 +66,7 @@ class Cell:
         return f"{self.label} ({self.settings})" if self.settings else self.label
 
 
-@dataclass(frozen=True, slots=True)
-class Dip:
+class Dip(Struct, frozen=True):
     """A curve that should only rise and falls from one operating point to the next."""
 
     arm: Arm
@@ -88,8 +86,7 @@ class Dip:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Aside:
+class Aside(Struct, frozen=True):
     """A run that does not count, and why; never hidden."""
 
     run: Run
@@ -98,8 +95,7 @@ class Aside:
     """by somebody; by the restart rule; imported more than once"""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """All operating points of one change, for one metric."""
 
     metric: str

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import hypot, sqrt
 from statistics import fmean, variance
+
+from msgspec import Struct
 
 CONFIDENCE = 0.95
 POWER = 0.8
@@ -19,8 +20,7 @@ MOST_STARTS = 1000
 """more than so many are not counted out"""
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """The difference of two arms, on the log scale."""
 
     estimate: float

@@ -13,14 +13,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec import Struct, field
 from rich.console import Console
 from rich.text import Text
 
-from knobledger.demo import inquest
+from knobledger.demo import handover, inquest
+from knobledger.demo.commands import Commands
 from knobledger.demo.load import load
+from knobledger.demo.owner import Agent, Owner, check_tools
 from knobledger.demo.stage import KNOB, Stage
 from knobledger.hosts.config import Config
 from knobledger.hosts.connect import connect
@@ -34,13 +37,15 @@ WATCHDOG = "SGLANG_DISAGGREGATION_INFLIGHT_TIMEOUT"
 _HARNESS = Path(__file__).parent / "harness.py"
 
 
-@dataclass(slots=True)
-class Play:
+class Play(Struct):
     """One performance: it runs commands, shows them, and keeps count of the proofs."""
 
     stage: Stage
     host: Host
     console: Console
+    commands: Commands = field(default_factory=Commands)
+    environment: dict[str, str] = field(default_factory=dict)
+    """what the person's commands get beside ours"""
     proofs: list[tuple[str, bool]] = field(default_factory=list)
 
     def tell(self, text: str) -> None:
@@ -48,17 +53,18 @@ class Play:
         self.console.print()
         self.console.print(Text(f"# {text}", style="italic cyan"))
 
-    def knob(self, *words: str, expect: int = 0) -> str:
-        """Runs one of the product's commands as a person would; its stdout."""
-        self.console.print(Text(f"$ knob {command_line(words)}", style="bold"))
-        argv = (sys.executable, "-m", "knobledger", "-C", os.fspath(self.stage.root), *words)
-        return self._run(argv, f"knob {words[0]}", expect)
+    def knob(
+        self, *words: str, expect: int = 0, env: Mapping[str, str] | None = None, prompt: str = "$"
+    ) -> str:
+        """Runs one of the product's commands as a person would, or in another's environment; what it printed."""
+        self.console.print(Text(f"{prompt} knob {command_line(words)}", style="bold"))
+        done = self.commands.run(("-C", os.fspath(self.stage.root), *words), self._environment(env))
+        return self._shown(done.output, done.status, f"knob {words[0]}", expect)
 
     def facts(self, *words: str) -> dict[str, object]:
         """A command's JSON, for the proofs; not shown."""
-        argv = (sys.executable, "-m", "knobledger", "-C", os.fspath(self.stage.root), *words, "--json")
-        done = subprocess.run(argv, capture_output=True, check=False, stdin=subprocess.DEVNULL)
-        found: dict[str, object] = json.loads(done.stdout)
+        argv = ("-C", os.fspath(self.stage.root), *words, "--json")
+        found: dict[str, object] = json.loads(self.commands.run(argv, os.environ, apart=True).output)
         return found
 
     def here(self, *words: str, shown: str = "", expect: int = 0) -> str:
@@ -82,20 +88,26 @@ class Play:
             self.console.print(Text(f"PROOF FAILED: {what}", style="bold red"))
 
     def _run(self, argv: tuple[str, ...], name: str, expect: int) -> str:
-        coloured = self.console.is_terminal or self.console.record
-        environment = {**os.environ, "FORCE_COLOR": "1"} if coloured else dict(os.environ)
-        environment |= {"GIT_PAGER": "cat", "COLUMNS": str(self.console.width)}
         done = subprocess.run(
             argv,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            env=environment,
+            env=self._environment(),
             check=False,
         )
-        text = done.stdout.decode()
+        return self._shown(done.stdout, done.returncode, name, expect)
+
+    def _environment(self, env: Mapping[str, str] | None = None) -> dict[str, str]:
+        environment = dict(env) if env is not None else {**os.environ, **self.environment}
+        if self.console.is_terminal or self.console.record:
+            environment["FORCE_COLOR"] = "1"
+        return environment | {"GIT_PAGER": "cat", "COLUMNS": str(self.console.width)}
+
+    def _shown(self, output: bytes, status: int, name: str, expect: int) -> str:
+        text = output.decode()
         self._show(text)
-        self.prove(f"exit code {expect} of `{name}`", done.returncode == expect)
+        self.prove(f"exit code {expect} of `{name}`", status == expect)
         return Text.from_ansi(text).plain
 
     def _show(self, text: str) -> None:
@@ -104,6 +116,7 @@ class Play:
 
 def play(directory: Path | None, picture: Path | None = None) -> int:
     """Performs the incident; 0 only if each proof held. `picture` gets the restore as an SVG."""
+    check_tools()
     root = directory.resolve() if directory else Path(tempfile.mkdtemp(prefix="knob-demo-")) / "workspace"
     begun = time.monotonic()
     console = Console(highlight=False, record=picture is not None, width=110 if picture else None)
@@ -115,14 +128,16 @@ def play(directory: Path | None, picture: Path | None = None) -> int:
             _tune(acts)
             inquest.measure(acts)
             _suspect(acts)
-            inquest.weigh(acts)
-            if picture:
-                console.export_text(clear=True)
-            _restore(acts)
-            if picture:
-                console.save_svg(os.fspath(picture), title="knob restore")
-            _after(acts)
-            inquest.correct(acts)
+            with Owner(root / "keys" / "anna") as owner, Agent(root) as agent:
+                inquest.weigh(acts)
+                handover.entrust(acts, owner)
+                if picture:
+                    console.export_text(clear=True)
+                handover.restore(acts, agent)
+                if picture:
+                    console.save_svg(os.fspath(picture), title="knob restore")
+                _after(acts)
+                inquest.correct(acts)
         finally:
             host.close()
     return _close(acts, root, time.monotonic() - begun)
@@ -176,29 +191,8 @@ def _suspect(play: Play) -> None:
     play.prove("24 of 24 rounds pass past the proxy", "24 of 24 rounds pass" in passed)
 
 
-def _restore(play: Play) -> None:
-    play.tell("The restore is planned first, by the backup's own name; nothing is changed yet.")
-    play.knob(
-        "restore", "serve_dsv4_decode.sh.pretgt_revert_2025.bak", "--plan", "--why", "the proxy was at fault"
-    )
-    plans = play.facts("plans")["plans"]
-    assert isinstance(plans, list)
-    plan = str(plans[0]["plan"])[:8]
-    play.tell("The owner gives the go-ahead for exactly this plan; it is applied, and proves itself.")
-    play.knob("approve", plan)
-    proof = play.knob("apply", plan)
-    for line in ("restored", f"5:export {KNOB}=512", "matches backup"):
-        play.prove(f"the chain prints {line!r}", f"  {line}\n" in proof)
-
-
 def _after(play: Play) -> None:
-    play.tell("Co-restart in order, each healthy before the next; then the value out of the running process.")
-    restarted = play.knob("restart", "dsv4", "--go-ahead")
-    ended = [line.split(":")[0].strip() for line in restarted.splitlines() if ": healthy after" in line]
-    play.prove(
-        "prefill, decode and router came up in this order",
-        ended[:3] == ["gpu1/prefill", "gpu1/decode", "gpu1/router"],
-    )
+    play.tell("The value out of the running process.")
     live = play.there(f"tr '\\0' '\\n' </proc/$(./service.sh pid decode)/environ | grep {KNOB}")
     play.prove("the running decode process has 512", live.strip() == f"{KNOB}=512")
     _watched(play)

@@ -16,27 +16,25 @@ import socket
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import paramiko
+from msgspec import Struct, field
 
 _CHUNK = 32768
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
-@dataclass(frozen=True, slots=True)
-class SshdKeys:
+class SshdKeys(Struct, frozen=True):
     """The files that a client needs to be let in and to know the server."""
 
     identity_file: Path
     known_hosts: Path
 
 
-@dataclass(slots=True)
-class EmbeddedSshd:
+class EmbeddedSshd(Struct):
     """A context manager: listening inside, everything that it started stopped after.
 
     `folder` gets `keys/` (client key, host key, known_hosts); `sandbox` is where commands run. `shell` is what
@@ -53,13 +51,13 @@ class EmbeddedSshd:
     """0: any free one; read it after the start"""
     before_exec: bytes = b""
     """printed before each command's own output, like a noisy start-up file"""
-    address: str = field(default="127.0.0.1", init=False)
-    _listener: socket.socket | None = field(default=None, init=False)
-    _transports: list[paramiko.Transport] = field(default_factory=list, init=False)
-    _processes: set[subprocess.Popen[bytes]] = field(default_factory=set, init=False)
-    _host_key: Any = field(default=None, init=False)
-    _client_key: Any = field(default=None, init=False)
-    _stopping: threading.Event = field(default_factory=threading.Event, init=False)
+    address: str = "127.0.0.1"
+    _listener: socket.socket | None = None
+    _transports: list[paramiko.Transport] = field(default_factory=list)
+    _processes: set[subprocess.Popen[bytes]] = field(default_factory=set)
+    _host_key: Any = None
+    _client_key: Any = None
+    _stopping: threading.Event = field(default_factory=threading.Event)
 
     @property
     def keys(self) -> SshdKeys:

@@ -10,10 +10,11 @@ import socket
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from msgspec import Struct
 
 from knobledger.demo.sshd import EmbeddedSshd
 from knobledger.errors import Refused
@@ -32,8 +33,7 @@ _KNOBS = {
 _GPUS = {"prefill": "0,1,2,3", "decode": "4,5,6,7", "router": ""}
 
 
-@dataclass(slots=True)
-class Stage:
+class Stage(Struct):
     """A context manager: the SSH server runs inside, and everything that was started is stopped after."""
 
     root: Path

@@ -80,10 +80,15 @@ class Planned(Event):
     """how many targets at a time, such as `1`, `10%`, `100%`; the last is repeated; empty: all at once"""
     max_failures: int = 0
     """when more targets than this have failed at the end of a batch, no further batch is begun"""
+    services: tuple[PlannedService, ...] = ()
+    """what `restart` takes in, in the order of the start; each must still be started and stopped the same way"""
     signature: str = ""
     """the planner's, armoured, in the namespace `knobledger-planner`, where the policy asks for two persons"""
-    services: tuple[PlannedService, ...] = ()
-    """of a plan that only restarts, in the order of their start; such a plan has no files"""
+
+    @property
+    def only_restarts(self) -> bool:
+        """It has no files: its services are restarted as they are."""
+        return self.verb == "restart"
 
     @property
     def where(self) -> tuple[str, ...]:

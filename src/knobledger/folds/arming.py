@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import assert_never
+
+from msgspec import Struct, field
 
 from knobledger.event import moment_of
 from knobledger.events.arming import Armed, Arming, ArmingEvent, Confirmed, Disarmed, Expired
 from knobledger.names import EventId, TargetName
 
 
-@dataclass(slots=True)
-class Pending:
+class Pending(Struct):
     """One arming and how it ended, as far as it is recorded."""
 
     arming: Arming
@@ -43,8 +43,7 @@ class Pending:
         return moment_of(self.arming.at) + timedelta(seconds=self.arming.window_s)
 
 
-@dataclass(slots=True)
-class Armings:
+class Armings(Struct):
     """Every arming of a ledger."""
 
     by_plan: dict[tuple[EventId, TargetName], Pending] = field(default_factory=dict)

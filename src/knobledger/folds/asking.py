@@ -5,8 +5,9 @@ Nothing is edited: an entry that is superseded stays, with the one that supersed
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
+
+from msgspec import Struct, field
 
 from knobledger.events.asking import (
     DocumentChecked,
@@ -33,8 +34,7 @@ WEIGHTS: tuple[Weight, ...] = ("timing", "observation", "experiment")
 E = TypeVar("E", bound=Event)
 
 
-@dataclass(slots=True)
-class Entered(Generic[E]):
+class Entered(Generic[E], Struct):
     """An entry, and the later one that corrects it."""
 
     id: EventId
@@ -42,8 +42,7 @@ class Entered(Generic[E]):
     superseded_by: EventId | None = None
 
 
-@dataclass(slots=True)
-class Hypothesis:
+class Hypothesis(Struct):
     """All that is recorded under one slug. `openings` is empty where only older changes name it."""
 
     slug: str
@@ -95,8 +94,7 @@ class Hypothesis:
         return bool(supports) and all(item.event.weight == "timing" for item in supports)
 
 
-@dataclass(slots=True)
-class Document:
+class Document(Struct):
     """A document that was compared with the record, or corrected."""
 
     path: str
@@ -104,8 +102,7 @@ class Document:
     corrections: list[Entered[DocumentCorrected]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Asked:
+class Asked(Struct):
     """Everything that follows from the events of this topic; `take` wants them in the ledger's order."""
 
     hypotheses: dict[str, Hypothesis] = field(default_factory=dict)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from knobledger.names import Digest, EventId, HostPath, TargetName
 from knobledger.plan import Edit
@@ -11,8 +12,7 @@ from knobledger.plan import Edit
 Fate = Literal["in effect", "reverted", "restored", "overwritten"]
 
 
-@dataclass(slots=True)
-class KnobEdit:
+class KnobEdit(Struct):
     """One knob's edit by one change or observation, and what became of it."""
 
     event: EventId
@@ -31,8 +31,7 @@ class KnobEdit:
         return 0 if self.undoes is None else 1 + self.undoes.depth
 
 
-@dataclass(slots=True)
-class File:
+class File(Struct):
     """What is recorded of one target."""
 
     target: TargetName

@@ -6,8 +6,9 @@ value that was seen to be missing in such a process brings it back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct, field
 
 from knobledger.events.changes import ROLLS_BACK, Applied, Approved, Observed, Planned, Settled
 from knobledger.events.entry import Event, Foreign
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
 
 REMEMBERED = 5
 """recorded starts that an expectation is made from, the newest"""
+NAMED = 3
+"""services that the footer of every command names, before it says that there are more"""
 
 
-@dataclass(slots=True)
-class Chain:
+class Chain(Struct):
     """A chain of restarts; one with neither an end nor a successor was left in the middle, or is still going on."""
 
     id: EventId
@@ -39,8 +41,7 @@ class Chain:
         return tuple(before.service for before in self.started.services)
 
 
-@dataclass(slots=True)
-class Owed:
+class Owed(Struct):
     """A target whose process runs with older bytes, as far as anybody has seen."""
 
     target: TargetName
@@ -52,8 +53,7 @@ class Owed:
     """what a new process was seen without, if that is the reason"""
 
 
-@dataclass(slots=True)
-class Serving:
+class Serving(Struct):
     """What the ledger says of restarts."""
 
     chains: dict[EventId, Chain] = field(default_factory=dict)

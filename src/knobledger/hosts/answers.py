@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, NoReturn
+
+from msgspec import Struct
 
 from knobledger.errors import (
     Bug,
@@ -24,8 +25,7 @@ from knobledger.quoting import command_line, quote
 from knobledger.receipt import GrepLine, Manifest, Receipt, Step
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """Whom was asked for what, for messages."""
 
     host: str
@@ -171,7 +171,7 @@ def failure(reply: Reply, asked: Asked, transaction: Transaction | None) -> Knob
     steps = () if transaction is None else steps_of(reply, transaction)
     facts: dict[str, Any] = {"host": asked.host, "path": asked.path}
     if steps:
-        facts["steps"] = [step.model_dump() for step in steps]
+        facts["steps"] = [step.plain() for step in steps]
     left = next((f"; {step.detail}, `knob recover` removes it" for step in steps if step.step == "clean"), "")
     match kind:
         case "refused":
@@ -265,7 +265,7 @@ def unknown(reply: Reply, asked: Asked, transaction: Transaction, message: str) 
         commands=look,
         base=transaction.base,
         result=transaction.result,
-        steps=[step.model_dump() for step in steps_of(reply, transaction)],
+        steps=[step.plain() for step in steps_of(reply, transaction)],
     )
 
 

@@ -7,9 +7,10 @@ and the deadline can't both win.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
+
+from msgspec import Struct
 
 from knobledger.errors import Drifted, NotWritten, Refused, StateUnknown
 from knobledger.hosts import wire
@@ -24,8 +25,7 @@ Outcome = Literal["reverted", "unchanged", "failed"]
 _PATIENCE_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Arming:
+class Arming(Struct, frozen=True):
     """A change of one file that is to put itself back."""
 
     path: HostPath
@@ -49,8 +49,7 @@ class Arming:
     """lines of sh, run after the old content is back"""
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(Struct, frozen=True):
     """How an arming stands, by a fresh look at its host."""
 
     state: ArmedState

@@ -1,6 +1,6 @@
 """`hosts.toml`: read, checked, and asked for targets.
 
-Import of this module is cheap (pydantic only): every command needs it, few need a host.
+Import of this module is cheap: every command needs it, few need a host.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import fnmatch
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
+from msgspec import Struct
 
 from knobledger.errors import BadConfig, Unknown
-from knobledger.hosts.mistakes import FILE_NAME, bad, nearest, problem, syntax_error
+from knobledger.hosts.checking import check
+from knobledger.hosts.mistakes import FILE_NAME, bad, nearest, syntax_error
 from knobledger.hosts.reach import KEYS, HostConfig
 from knobledger.hosts.sections import (
     ApprovalPolicy,
@@ -35,8 +35,7 @@ _POLICIES: tuple[ApprovalPolicy, ...] = ("confirm", "signed", "two-person")
 """from the weakest to the strictest"""
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(Struct, frozen=True):
     """One service: what it takes to restart it and to see that it is well."""
 
     host: str
@@ -60,8 +59,7 @@ class Service:
         return f"{self.host}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """One file on one host that belongs to a service."""
 
     name: TargetName
@@ -77,8 +75,7 @@ class Target:
     approval: ApprovalPolicy
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(Struct, frozen=True):
     """A checked hosts.toml."""
 
     root: Path
@@ -104,11 +101,9 @@ class Config:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise syntax_error(text, error) from None
-        try:
-            file = HostsFile.model_validate(data)
-        except ValidationError as error:
-            problems = [problem(item["loc"], item["type"], item["msg"], data) for item in error.errors()]
-            raise bad(problems) from None
+        file = check(data)
+        if isinstance(file, list):
+            raise bad(file)
         config = cls(root, file)
         problems = list(_cross_check(config))
         if problems:
@@ -328,13 +323,13 @@ def _cross_check(config: Config) -> Iterator[str]:
             for other in service.after:
                 if _full(host, other) not in services:
                     near = nearest(_full(host, other), services)
-                    yield f"{FILE_NAME}: hosts.{host}.services.{name}.after: no service {other!r}{near}"
+                    yield f"hosts.{host}.services.{name}.after: no service {other!r}{near}"
     for name, group in config.file.groups.items():
         yield from _check_name("group", name)
         for pattern in group.services:
             if not any(fnmatch.fnmatchcase(full, pattern) for full in services):
                 near = nearest(pattern, services)
-                yield f"{FILE_NAME}: groups.{name}.services: no service {pattern!r}{near}"
+                yield f"groups.{name}.services: no service {pattern!r}{near}"
     for name in config.file.notify:
         yield from _check_name("webhook", name)
     yield from _circles(config)
@@ -342,7 +337,7 @@ def _cross_check(config: Config) -> Iterator[str]:
 
 def _check_name(what: str, name: str) -> Iterator[str]:
     if not _NAME.fullmatch(name):
-        yield f"{FILE_NAME}: {name!r} can't be the name of a {what}; use letters, digits, '.', '_' and '-'"
+        yield f"{name!r} can't be the name of a {what}; use letters, digits, '.', '_' and '-'"
 
 
 def _circles(config: Config) -> Iterator[str]:
@@ -356,7 +351,7 @@ def _circles(config: Config) -> Iterator[str]:
     def visit(name: str, path: tuple[str, ...]) -> Iterator[str]:
         if name in path:
             circle = " after ".join((*path[path.index(name) :], name))
-            yield f"{FILE_NAME}: after goes round in a circle: {circle}"
+            yield f"after goes round in a circle: {circle}"
         elif name not in done:
             for other in after.get(name, []):
                 yield from visit(other, (*path, name))

@@ -6,8 +6,9 @@ One conformance suite (`tests/hosts/conformance.py`) runs against all implementa
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+from msgspec import Struct, field
 
 from knobledger.names import Digest, HostPath
 from knobledger.receipt import Manifest, Receipt
@@ -16,8 +17,7 @@ Check = Literal["none", "bash", "sh", "unit"]
 """the syntax check of the staged file: nothing, `bash -n`, `sh -n`, `systemd-analyze verify`"""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteFile:
+class RemoteFile(Struct, frozen=True):
     """A file's bytes and attributes, from one exec; length and digest were proven on both sides."""
 
     content: bytes
@@ -26,8 +26,7 @@ class RemoteFile:
     clock_offset_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(Struct, frozen=True):
     """Everything that one compare-and-swap on a host needs to know."""
 
     path: HostPath
@@ -55,8 +54,7 @@ class Transaction:
     """allowed to write into the file where a rename can't do it (bind mount, hard link)"""
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(Struct, frozen=True):
     """A command that ran to its end on a host."""
 
     argv: tuple[str, ...]
@@ -65,8 +63,7 @@ class Completed:
     stderr: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class BackupFile:
+class BackupFile(Struct, frozen=True):
     """A file found in a backup directory."""
 
     path: HostPath

@@ -11,18 +11,23 @@ import contextlib
 import math
 import os
 import re
-import secrets
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from knobledger.errors import Unreachable
-from knobledger.hosts import mux, sshlog
 from knobledger.hosts.reach import HostConfig, unreachable
+
+if TYPE_CHECKING:
+    import socket
+
+    from knobledger.hosts import mux
+
+# Each import here comes before ssh is started, so what is needed only then is imported by its functions.
 
 _STOP_S = 2.0
 _KEEPALIVE_S = 15
@@ -98,6 +103,8 @@ class Master:
 
     def wait(self) -> None:
         """Returns when it is logged in and its socket is there. Raises what went wrong; may be called again."""
+        from knobledger.hosts import sshlog
+
         # The socket comes by link(2) when it can be connected to. Stdout ends with ssh; some versions close it
         # after that (-N needs none), so the end alone says only that there is no more to wait for.
         ended = False
@@ -114,10 +121,14 @@ class Master:
 
     def session(self, command: str, timeout_s: float) -> mux.Session:
         """See `Way.session`."""
+        from knobledger.hosts import mux
+
         return mux.session(self.socket, command, timeout_s)
 
     def stream(self, address: str, port: int, timeout_s: float) -> socket.socket:
         """See `Way.stream`."""
+        from knobledger.hosts import mux, sshlog
+
         before = len(self.log())
         try:
             return mux.stream(self.socket, address, port, timeout_s)
@@ -161,7 +172,7 @@ def _private_folder() -> str:
     """A new folder for us alone, with a short name. Raises `OSError`."""
     for base in (os.environ.get("XDG_RUNTIME_DIR", ""), os.environ.get("TMPDIR", ""), "/tmp"):
         if _PLAIN.fullmatch(base):
-            folder = f"{base}/knob-{secrets.token_hex(6)}"
+            folder = f"{base}/knob-{os.urandom(6).hex()}"
             with contextlib.suppress(OSError):
                 os.mkdir(folder, 0o700)  # noqa: PTH102
                 return folder

@@ -6,7 +6,9 @@ import posixpath
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from knobledger.errors import Busy, Drifted, KnobError, NotWritten, Refused, RolledBack, StateUnknown
 from knobledger.hosts.host import BackupFile, Completed, RemoteFile, Transaction
@@ -16,8 +18,7 @@ from knobledger.receipt import GrepLine, Manifest, Receipt, Step
 STEPS = ("probe", "resolve", "lock", "compare", "backup", "stage", "swap", "verify", "rollback")
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryFile:
+class MemoryFile(Struct, frozen=True):
     """A file, a link or something that is no regular file."""
 
     content: bytes = b""
@@ -34,8 +35,7 @@ class MemoryFile:
     """what it is if it is not a regular file, such as `a folder, not a file`"""
 
 
-@dataclass(slots=True)
-class MemoryHost:
+class MemoryHost(Struct):
     """`files` is the disk. `faults` maps a step to what happens there instead.
 
     A `KnobError` is raised as it is; a callable is called (and may change `files`); `swap` and later steps

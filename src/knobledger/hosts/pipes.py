@@ -7,16 +7,16 @@ import os
 import selectors
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import IO
+
+from msgspec import Struct
 
 from knobledger.hosts import wire
 
 _CHUNK = 65536
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """What came back until the last frame, the end of both outputs, or the time-out."""
 
     stdout: bytes

@@ -1,12 +1,11 @@
-"""How to reach a host. Cheap to import: connecting ahead needs it before `hosts.toml` is checked by pydantic."""
+"""How to reach a host. Cheap to import: connecting ahead needs it before `hosts.toml` is checked."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from knobledger.errors import Unreachable, Usage
 
@@ -14,8 +13,7 @@ TransportName = Literal["fabric", "openssh", "local"]
 HostKeys = Literal["strict", "accept-new"]
 
 
-@dataclass(frozen=True)
-class HostConfig:
+class HostConfig(NamedTuple):
     """How to reach one host; `connect` resolves its paths against the workspace."""
 
     name: str
@@ -48,7 +46,7 @@ class HostConfig:
         """The same with its paths resolved against the workspace."""
         files = (self.identity_file, self.known_hosts, self.ssh_config)
         identity, known, ssh = (None if file is None else root / file for file in files)
-        return replace(self, identity_file=identity, known_hosts=known, ssh_config=ssh)
+        return self._replace(identity_file=identity, known_hosts=known, ssh_config=ssh)
 
     def table(self) -> dict[str, Any]:
         """The inverse of `of`: plain values by the keys of `[hosts.NAME]`."""

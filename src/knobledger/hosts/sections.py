@@ -1,4 +1,6 @@
-"""The sections of `hosts.toml`, each as a frozen model; unknown keys are errors.
+"""The sections of `hosts.toml`, each as a frozen struct; `checking` reads them.
+
+A function in an annotation gets the value as it stands in the file first, and raises `ValueError` if it is none.
 
 Durations are written `"10s"`, `"5m"`, `"1h30m"`, `"500ms"` or as a number of seconds, and are seconds here.
 """
@@ -9,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from msgspec import Meta, Struct, field
 
 from knobledger.hosts.reach import HostKeys, TransportName, seconds
 from knobledger.knobs.occurrence import Dialect
@@ -17,24 +19,30 @@ from knobledger.knobs.occurrence import Dialect
 ApprovalPolicy = Literal["confirm", "signed", "two-person"]
 
 
-def _absolute(value: object) -> object:
+def absolute(value: object) -> object:
+    """A path on a host. Raises `ValueError` if it hangs on a current folder."""
     if isinstance(value, str) and not value.startswith("/"):
         raise ValueError(f"{value!r} must be an absolute path on the host")
     return value
 
 
-Duration = Annotated[float, BeforeValidator(seconds)]
-PathOnHost = Annotated[str, BeforeValidator(_absolute)]
-NonEmpty = Annotated[str, Field(min_length=1)]
+def address_and_port(value: object) -> object:
+    """`ADDRESS:PORT`. Raises `ValueError`."""
+    if isinstance(value, str) and not re.fullmatch(r".+:\d{1,5}", value):
+        raise ValueError(f"{value!r} must be ADDRESS:PORT")
+    return value
 
 
-class Section(BaseModel):
+Duration = Annotated[float, seconds]
+PathOnHost = Annotated[str, absolute]
+NonEmpty = Annotated[str, Meta(min_length=1)]
+
+
+class Section(Struct, frozen=True):
     """A table of hosts.toml."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-
-class WorkspaceSection(Section):
+class WorkspaceSection(Section, frozen=True):
     """`[workspace]`."""
 
     timezone: str | None = None
@@ -47,57 +55,55 @@ class WorkspaceSection(Section):
     backup_dir: NonEmpty = ".knobledger"
 
 
-class SecretsSection(Section):
+class SecretsSection(Section, frozen=True):
     """`[secrets]`: names that are secret, or are not, whatever the built-in rules say. Globs are allowed."""
 
     add: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
 
 
-class LedgerSection(Section):
+class LedgerSection(Section, frozen=True):
     """`[ledger]`."""
 
     replica: str | None = None
     """a PostgreSQL database that gets a copy of every event; SQLAlchemy's URL"""
 
 
-class HttpHealth(Section):
+class HttpHealth(Section, frozen=True):
     """A GET that must answer with `status`, and a body that `body` is found in."""
 
     http: NonEmpty
-    status: int = Field(default=200, ge=100, le=599)
+    status: Annotated[int, Meta(ge=100, le=599)] = 200
     body: str | None = None
     """a regular expression"""
     through: bool = False
     """the port belongs to something else on purpose, such as a proxy: who answers is not looked at"""
     within: Duration = 300.0
 
-    @model_validator(mode="after")
-    def _body_compiles(self) -> HttpHealth:
+    def __post_init__(self) -> None:
         if self.body is not None:
             try:
                 re.compile(self.body)
             except re.error as error:
                 raise ValueError(f"body {self.body!r} is no regular expression: {error}") from None
-        return self
 
 
-class TcpHealth(Section):
+class TcpHealth(Section, frozen=True):
     """A port that must accept connections: `ADDRESS:PORT`."""
 
-    tcp: str = Field(pattern=r"^.+:\d{1,5}$")
+    tcp: Annotated[str, address_and_port]
     through: bool = False
     within: Duration = 300.0
 
 
-class CommandHealth(Section):
+class CommandHealth(Section, frozen=True):
     """A command, run by `sh` on the host, that must end with status 0."""
 
     command: NonEmpty
     within: Duration = 300.0
 
 
-class MetricHealth(Section):
+class MetricHealth(Section, frozen=True):
     """A metric of the service's `metrics` page that must be above or below a number."""
 
     metric: NonEmpty
@@ -105,14 +111,12 @@ class MetricHealth(Section):
     below: float | None = None
     within: Duration = 300.0
 
-    @model_validator(mode="after")
-    def _bounded(self) -> MetricHealth:
+    def __post_init__(self) -> None:
         if self.above is None and self.below is None:
             raise ValueError(f"metric {self.metric!r} needs above = N or below = N")
-        return self
 
 
-class CompletionHealth(Section):
+class CompletionHealth(Section, frozen=True):
     """A URL of a completion endpoint that must give a real completion."""
 
     completion: NonEmpty
@@ -130,45 +134,28 @@ HEALTH_KINDS: dict[str, type[Section]] = {
 """the key that decides what a health entry is"""
 
 
-def _health_kind(entry: object) -> str | None:
-    kinds = [
-        kind for kind in HEALTH_KINDS if (kind in entry if isinstance(entry, dict) else hasattr(entry, kind))
-    ]
-    return kinds[0] if len(kinds) == 1 else None
+Health = HttpHealth | TcpHealth | CommandHealth | MetricHealth | CompletionHealth
 
 
-Health = Annotated[
-    Annotated[HttpHealth, Tag("http")]
-    | Annotated[TcpHealth, Tag("tcp")]
-    | Annotated[CommandHealth, Tag("command")]
-    | Annotated[MetricHealth, Tag("metric")]
-    | Annotated[CompletionHealth, Tag("completion")],
-    Discriminator(
-        _health_kind,
-        custom_error_type="health_kind",
-        custom_error_message="a health entry needs exactly one of http, tcp, command, metric, completion",
-    ),
-]
-
-
-class FileEntry(Section):
+class FileEntry(Section, frozen=True):
     """One further file of a service: its path, or `{ path = "…", dialect = "env-docker" }`."""
 
     path: PathOnHost
     dialect: Dialect | None = None
 
 
-def _file_entry(value: object) -> object:
+def file_entry(value: object) -> object:
+    """A file's table, where the path alone may stand for it."""
     return {"path": value} if isinstance(value, str) else value
 
 
-class ServiceSection(Section):
+class ServiceSection(Section, frozen=True):
     """`[hosts.HOST.services.SERVICE]`."""
 
     script: PathOnHost | None = None
     dialect: Dialect | None = None
     """of the script; None: bash"""
-    files: Mapping[str, Annotated[FileEntry, BeforeValidator(_file_entry)]] = Field(default_factory=dict)
+    files: Mapping[str, Annotated[FileEntry, file_entry]] = field(default_factory=dict)
     unit: NonEmpty | None = None
     start: NonEmpty | None = None
     stop: NonEmpty | None = None
@@ -182,8 +169,7 @@ class ServiceSection(Section):
     approval: ApprovalPolicy | None = None
     backup_dir: NonEmpty | None = None
 
-    @model_validator(mode="after")
-    def _has_files(self) -> ServiceSection:
+    def __post_init__(self) -> None:
         if self.script is None and not self.files:
             raise ValueError("a service needs a script, or files")
         for key in self.files:
@@ -193,15 +179,14 @@ class ServiceSection(Section):
                 )
         if self.unit is not None and (self.start or self.stop or self.pid):
             raise ValueError("a service has a unit, or start/stop/pid commands, not both")
-        return self
 
 
-class HostSection(Section):
+class HostSection(Section, frozen=True):
     """`[hosts.HOST]`."""
 
     address: NonEmpty | None = None
     """address or alias of ssh_config; None: the host's own name"""
-    port: int | None = Field(default=None, ge=1, le=65535)
+    port: Annotated[int, Meta(ge=1, le=65535)] | None = None
     user: NonEmpty | None = None
     identity_file: NonEmpty | None = None
     known_hosts: NonEmpty | None = None
@@ -214,10 +199,10 @@ class HostSection(Section):
     command_timeout: Duration = 120.0
     approval: ApprovalPolicy | None = None
     backup_dir: NonEmpty | None = None
-    services: Mapping[str, ServiceSection] = Field(default_factory=dict)
+    services: Mapping[str, ServiceSection] = field(default_factory=dict)
 
 
-class GroupSection(Section):
+class GroupSection(Section, frozen=True):
     """`[groups.GROUP]`: services as `HOST/SERVICE`, globs allowed."""
 
     services: tuple[str, ...]
@@ -227,7 +212,7 @@ class GroupSection(Section):
 NoticeKind = Literal["planned", "approved", "applied", "failed", "rolled_back", "expiring", "expired"]
 
 
-class Hook(Section):
+class Hook(Section, frozen=True):
     """`[notify.NAME]`: a webhook that is told what happens."""
 
     url: NonEmpty | None = None
@@ -236,48 +221,19 @@ class Hook(Section):
     format: Literal["json", "slack"] = "json"
     on: tuple[NoticeKind, ...] = get_args(NoticeKind)
 
-    @model_validator(mode="after")
-    def _has_one_url(self) -> Hook:
+    def __post_init__(self) -> None:
         if (self.url is None) == (self.url_file is None):
             raise ValueError("a webhook needs either url or url_file")
         if self.url is not None and not self.url.startswith(("https://", "http://")):
             raise ValueError("url must begin with https:// or http://")
-        return self
 
 
-class HostsFile(Section):
+class HostsFile(Section, frozen=True):
     """The whole of hosts.toml."""
 
-    workspace: WorkspaceSection = Field(default_factory=WorkspaceSection)
-    secrets: SecretsSection = Field(default_factory=SecretsSection)
-    ledger: LedgerSection = Field(default_factory=LedgerSection)
-    hosts: Mapping[str, HostSection] = Field(default_factory=dict)
-    groups: Mapping[str, GroupSection] = Field(default_factory=dict)
-    notify: Mapping[str, Hook] = Field(default_factory=dict)
-
-
-def model_at(place: tuple[str | int, ...]) -> type[Section] | None:
-    """Which model a place such as `("hosts", "gpu1", "services", "decode")` is checked by."""
-    match place:
-        case ():
-            return HostsFile
-        case ("workspace",):
-            return WorkspaceSection
-        case ("secrets",):
-            return SecretsSection
-        case ("ledger",):
-            return LedgerSection
-        case ("hosts", _):
-            return HostSection
-        case ("groups", _):
-            return GroupSection
-        case ("notify", _):
-            return Hook
-        case ("hosts", _, "services", _):
-            return ServiceSection
-        case ("hosts", _, "services", _, "files", _):
-            return FileEntry
-        case ("hosts", _, "services", _, "health", int(), str(kind)):
-            return HEALTH_KINDS.get(kind)
-        case _:
-            return None
+    workspace: WorkspaceSection = field(default_factory=WorkspaceSection)
+    secrets: SecretsSection = field(default_factory=SecretsSection)
+    ledger: LedgerSection = field(default_factory=LedgerSection)
+    hosts: Mapping[str, HostSection] = field(default_factory=dict)
+    groups: Mapping[str, GroupSection] = field(default_factory=dict)
+    notify: Mapping[str, Hook] = field(default_factory=dict)

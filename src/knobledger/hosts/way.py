@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    import socket
+
     from knobledger.hosts import mux
 
 

@@ -9,9 +9,10 @@ change nothing.
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
+
+from msgspec import Struct
 
 from knobledger.errors import Refused
 from knobledger.quoting import quote
@@ -20,8 +21,7 @@ SEARCH = ":/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 """appended to PATH on the host: a non-interactive login often lacks the sbin folders"""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """One exec: what to run, and what to write to its stdin before closing it."""
 
     inner: str
@@ -44,8 +44,7 @@ class Request:
         return f"{self.nonce} end ".encode()
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(Struct, frozen=True):
     """What a transport brings back from one exec."""
 
     status: int | None
@@ -55,8 +54,7 @@ class Exit:
     timed_out: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """The frames of one reply, in order."""
 
     frames: tuple[tuple[str, bytes], ...]
@@ -114,7 +112,7 @@ def script() -> bytes:
 @cache
 def stripped(name: str) -> str:
     """A script of this package without comment lines and indentation (none has here-documents)."""
-    source = files(__package__).joinpath(name).read_text("utf-8")
+    source = Path(__file__).with_name(name).read_text("utf-8")
     lines = (line.strip(" ") for line in source.splitlines())
     return "\n".join(line for line in lines if line and not line.startswith("#"))
 

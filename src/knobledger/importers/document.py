@@ -6,7 +6,8 @@ import csv
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from knobledger.errors import BadBenchmark
 from knobledger.measured import Number, stored
@@ -62,14 +63,13 @@ def bad(file: str, line: int, what: str, hint: str = "") -> BadBenchmark:
 _HINT = "nothing was imported; docs/bench.md lists the formats"
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(Struct, frozen=True):
     """An object of a file, read key by key; every error names file, line and key."""
 
     file: str
     line: int
     values: dict[str, object]
-    path: str = field(default="")
+    path: str = ""
     """the keys that lead here, each with a dot behind it"""
 
     def __contains__(self, key: str) -> bool:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+
+from msgspec import Struct
 
 from knobledger.importers.document import bad
 from knobledger.measured import Arm, Measure, Number, Pairs, Run, TimeFrom, better, unit_of
 from knobledger.names import digest_of
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """A file, and what the operator says about it."""
 
     name: str
@@ -35,8 +35,7 @@ class Origin:
     """of times that a file states without an offset"""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """One run as an importer read it: names and values, not yet a `Run`."""
 
     format: str

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from knobledger.importers.document import bad, decoded
 from knobledger.importers.origin import Found, Origin, load_of, run_of
@@ -29,8 +31,7 @@ _SLACK = 0.06
 """how far a printed percentage of one decimal may be from the computed one; percentage points"""
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """What a table holds."""
 
     metric: str
@@ -42,8 +43,7 @@ class Table:
     """what a reader should know: columns taken by their order, empty cells, wrong percentages"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Lines:
+class _Lines(Struct, frozen=True):
     heading: tuple[str, ...]
     rows: tuple[tuple[int, tuple[str, ...]], ...]
     line: int

@@ -6,7 +6,8 @@ What docker does is in its `opts/envfile` package, what systemd does in `src/bas
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from knobledger.knobs.occurrence import Dialect, Note, Scope
 from knobledger.knobs.shell.source import Source, decode
@@ -19,8 +20,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMMENTED = re.compile(r"[#; \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """What a reader of whole files found: the sites in the order of the text, and who wins."""
 
     sites: tuple[Site, ...]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
+
+from msgspec import Struct
 
 Kind = Literal["env", "flag"]
 
@@ -37,8 +38,7 @@ class Scope(StrEnum):
     UNIT = "unit"
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(Struct, frozen=True):
     """One place in a file where a knob is written.
 
     Text is decoded as UTF-8 with surrogate escapes, so that every byte survives; offsets are in bytes.
@@ -76,8 +76,7 @@ class Occurrence:
     """lines of the launches that it decides for"""
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """A command that starts a server."""
 
     line: int
@@ -85,24 +84,21 @@ class Launch:
     command: str
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """Something about the file that a reader should know."""
 
     line: int
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """What somebody wants of one knob: a value, or (None) its absence. `--flag` names are flags, all others env."""
 
     name: str
     value: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class KnobEdit:
+class KnobEdit(Struct, frozen=True):
     """One knob's decided value before and after; None means absent, an empty string a bare flag or an empty value."""
 
     name: str
@@ -111,8 +107,7 @@ class KnobEdit:
     after: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Edited:
+class Edited(Struct, frozen=True):
     """The outcome of a successful edit."""
 
     content: bytes

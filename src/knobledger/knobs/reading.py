@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from knobledger.knobs.occurrence import Dialect, Launch, Note, Occurrence, Scope
 from knobledger.knobs.site import SITES, Choice, Site
@@ -15,8 +16,7 @@ LIMIT = 500_000
 """The longest file that is read, in bytes: a serve script is a hundred times shorter."""
 
 
-@dataclass(frozen=True, slots=True)
-class Insertion:
+class Insertion(Struct, frozen=True):
     """Where `add` may put something in a shell file; all are byte offsets in it."""
 
     launch: int
@@ -35,28 +35,27 @@ class Insertion:
     """the arms and functions around it"""
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(Struct, frozen=True, eq=False, dict=True):
     """What one file says about its knobs. Pure: a function of the bytes and the arguments of `of`."""
 
     content: bytes
     dialect: Dialect
     warnings: tuple[Note, ...]
     launches: tuple[Launch, ...]
-    sites: tuple[Site, ...] = field(default=(), repr=False, compare=False)
+    sites: tuple[Site, ...] = ()
     """behind each occurrence, in the same order: how to write there"""
-    winners: frozenset[Site] = field(default=frozenset(), repr=False, compare=False)
-    seen: tuple[Mapping[str, tuple[Choice, ...]], ...] = field(default=(), repr=False, compare=False)
+    winners: frozenset[Site] = frozenset()
+    seen: tuple[Mapping[str, tuple[Choice, ...]], ...] = ()
     """per launch (or once, for the end of the file), what may decide each name; None among it: nothing in the file"""
-    hidden: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    hidden: Mapping[str, str] = field(default_factory=dict)
     """names that the launches do not see, and why"""
-    faults: tuple[tuple[int, int, str], ...] = field(default=(), repr=False, compare=False)
+    faults: tuple[tuple[int, int, str], ...] = ()
     """stretches of bytes that could not be read, and why"""
-    insertions: tuple[Insertion, ...] = field(default=(), repr=False, compare=False)
+    insertions: tuple[Insertion, ...] = ()
     picked: int = 0
     """index of the launch that `wins` is about"""
-    sources: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
-    work: int = field(default=0, repr=False, compare=False)
+    sources: Mapping[str, bytes] = field(default_factory=dict)
+    work: int = 0
     """what reading a shell file took, in counted steps; they are bounded (shell/registry.py)"""
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from knobledger.knobs.occurrence import Kind, Scope
 from knobledger.knobs.slot import Slot
@@ -11,8 +11,7 @@ SITES = 12_000
 """How many occurrences a file may have before it counts as hostile, and is not edited."""
 
 
-@dataclass(slots=True, eq=False)
-class Site:
+class Site(Struct, eq=False):
     """One occurrence while a file is being read.
 
     It changes as the reader comes to know more (a later `export`, a launch that sees it), so it is not frozen;

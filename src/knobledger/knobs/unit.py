@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from knobledger.knobs.envfile import read_systemd
 from knobledger.knobs.occurrence import Launch, Note, Scope
@@ -38,8 +39,7 @@ class Token(NamedTuple):
     dynamic: bool
 
 
-@dataclass(slots=True)
-class UnitFound:
+class UnitFound(Struct):
     """What a unit holds."""
 
     sites: list[Site] = field(default_factory=list)

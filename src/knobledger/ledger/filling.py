@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator, Sequence
-
-from sqlalchemy import Connection
 
 from knobledger.errors import LedgerBroken, Unknown
 from knobledger.ledger.days import Day, Stamp, ids_in, stamps
@@ -21,14 +20,14 @@ class Gone(Exception):
     """The tables hold an event that the ledger no longer has (another branch was checked out)."""
 
 
-def take_in(connection: Connection, ledger: Ledger, *, lenient: bool) -> int:
+def take_in(connection: sqlite3.Connection, ledger: Ledger, *, lenient: bool) -> int:
     """Write the rows of every event that the tables lack; returns how many events that were.
 
     Raises `Gone`: only a rebuild will do; `LedgerBroken` at a damaged file unless `lenient`.
     """
     # the stamps are taken before the names, so that a file which comes in between shows the next time
     now = stamps(ledger.folder)
-    held = {row.day: row.stamp for row in connection.exec_driver_sql("SELECT day, stamp FROM day")}
+    held: dict[str, str] = dict(connection.execute("SELECT day, stamp FROM day"))
     if held.keys() - now.keys():
         raise Gone
     plans: dict[str, PlanFacets] = {}
@@ -41,8 +40,25 @@ def take_in(connection: Connection, ledger: Ledger, *, lenient: bool) -> int:
     return read
 
 
+def close(connection: sqlite3.Connection) -> None:
+    """Drop what marks an armed change or a chain of restarts as open, where its end has come."""
+    connection.execute(
+        "DELETE FROM facet WHERE facet = 'chain open' AND EXISTS "
+        "(SELECT 1 FROM facet g WHERE g.facet IN ('ended', 'resumed') AND g.value = facet.value)"
+    )
+    connection.execute(
+        "DELETE FROM facet WHERE facet = 'armed' AND EXISTS (SELECT 1 FROM event a JOIN event b "
+        "ON b.plan = a.plan AND b.target = a.target WHERE a.id = facet.event "
+        "AND b.kind IN ('confirmed', 'disarmed', 'expired'))"
+    )
+
+
 def _batches(
-    connection: Connection, ledger: Ledger, held: dict[str, str], now: dict[Day, Stamp | None], lenient: bool
+    connection: sqlite3.Connection,
+    ledger: Ledger,
+    held: dict[str, str],
+    now: dict[Day, Stamp | None],
+    lenient: bool,
 ) -> Iterator[Rows]:
     rows = Rows()
     for day, mark in now.items():
@@ -51,11 +67,12 @@ def _batches(
         lacking = ids_in(ledger.folder, day)
         if day in held:
             first = day.replace("/", "-")
-            known = set(
-                connection.exec_driver_sql(
+            known = {
+                id_
+                for (id_,) in connection.execute(
                     "SELECT id FROM event WHERE at >= ? AND at < ?", (first, first + "~")
-                ).scalars()
-            )
+                )
+            }
             if known - lacking:
                 raise Gone
             lacking -= known
@@ -84,7 +101,9 @@ def _add(rows: Rows, ledger: Ledger, day: Day, id_: EventId) -> None:
         raise broken(ledger.path(id_, day), f"not an event: {e}") from e
 
 
-def _insert(connection: Connection, rows: Rows, plans: dict[str, PlanFacets], *, before: bool) -> None:
+def _insert(
+    connection: sqlite3.Connection, rows: Rows, plans: dict[str, PlanFacets], *, before: bool
+) -> None:
     """Write one batch. `before`: there were events in the tables, so plans and their events may be there."""
     plans.update(rows.plans)
     waiting: list[Owed] = []
@@ -102,26 +121,51 @@ def _insert(connection: Connection, rows: Rows, plans: dict[str, PlanFacets], *,
     _write(connection, "INSERT OR IGNORE INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows.events)
     _write(connection, "INSERT OR IGNORE INTO edit VALUES (?, ?, ?, ?, ?, ?, ?)", rows.edits)
     _write(connection, "INSERT OR IGNORE INTO parent VALUES (?, ?)", rows.parents)
+    rows.facets.extend(_turned_round(connection, rows))
     _write(connection, "INSERT OR IGNORE INTO facet VALUES (?, ?, ?, ?)", rows.facets)
 
 
-def _write(connection: Connection, sql: str, rows: Sequence[tuple[str | int | None, ...]]) -> None:
+def _turned_round(connection: sqlite3.Connection, rows: Rows) -> Iterator[tuple[str, str, str, str]]:
+    """Facets for the edges of the ledger that lead to a later moment: a parent that is later than its child.
+
+    (`later parent`, the parent's moment, the child's, the child). A parent that has not come yet is waited for:
+    (`awaits`, the parent, the child's moment, the child).
+    """
+    moments = {str(event[0]): str(event[1]) for event in rows.events}
+    for child, parent in rows.parents:
+        at = moments.get(parent)
+        if at is None:
+            found = connection.execute("SELECT at FROM event WHERE id = ?", (parent,)).fetchone()
+            at = found[0] if found else None
+        if at is None:
+            yield "awaits", parent, moments[child], child
+        elif at > moments[child]:
+            yield "later parent", at, moments[child], child
+    for id_, at in moments.items():
+        for child_at, child in connection.execute(
+            "SELECT at, event FROM facet WHERE facet = 'awaits' AND value = ?", (id_,)
+        ):
+            if at > child_at:
+                yield "later parent", at, child_at, child
+
+
+def _write(connection: sqlite3.Connection, sql: str, rows: Sequence[tuple[str | int | None, ...]]) -> None:
     # the driver's own executemany, in the order of the primary key: a B-tree likes that
     if rows:
-        connection.exec_driver_sql(sql, sorted(rows))
+        connection.executemany(sql, sorted(rows))
 
 
-def _plan(connection: Connection, id_: str) -> PlanFacets | None:
-    found = connection.exec_driver_sql("SELECT body FROM event WHERE id = ? AND plan = id", (id_,)).scalar()
+def _plan(connection: sqlite3.Connection, id_: str) -> PlanFacets | None:
+    found = connection.execute("SELECT body FROM event WHERE id = ? AND plan = id", (id_,)).fetchone()
     if found is None:
         return None
     rows = Rows()
-    rows.add(EventId(id_), json.loads(found), found)
+    rows.add(EventId(id_), json.loads(found[0]), found[0])
     return rows.plans.get(id_)
 
 
-def _events_of(connection: Connection, plan: str) -> list[Owed]:
-    found = connection.exec_driver_sql(
+def _events_of(connection: sqlite3.Connection, plan: str) -> list[Owed]:
+    found = connection.execute(
         "SELECT at, id, target IS NULL FROM event WHERE plan = ? AND id != plan", (plan,)
     )
     return [Owed(plan, at, id_, bool(whole)) for at, id_, whole in found]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 FindingKind = Literal[
     "edited",
@@ -27,8 +28,7 @@ FindingKind = Literal[
 """Those that begin with `warning` are worth a look, and no proof of damage."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that is not as it should be."""
 
     kind: FindingKind

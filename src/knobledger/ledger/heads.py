@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from knobledger.errors import KnobError
 from knobledger.ledger.days import Day, Stamp, ids_in, stamps
@@ -30,8 +31,7 @@ ParentsOf = Callable[[Day, EventId], tuple[EventId, ...] | None]
 """The parents that an event names; None if its file is damaged or gone."""
 
 
-@dataclass(slots=True)
-class _Sum:
+class _Sum(Struct):
     stamp: Stamp | None
     tips: set[EventId]
     roots: set[EventId]
@@ -39,16 +39,15 @@ class _Sum:
     """the events summed up; None: not remembered, so a change means reading the day again"""
 
 
-@dataclass(slots=True)
-class Heads:
+class Heads(Struct):
     """The heads of one ledger. `now` looks at the folders each time, so other writers are seen."""
 
     root: Path
     """the workspace"""
     events: Path
     parents_of: ParentsOf
-    _sums: dict[Day, _Sum] | None = field(default=None, init=False)
-    _unsaved: int = field(default=0, init=False)
+    _sums: dict[Day, _Sum] | None = None
+    _unsaved: int = 0
 
     def now(self) -> tuple[EventId, ...]:
         """The heads, sorted. A damaged event file counts for nothing here; `verify` names it."""

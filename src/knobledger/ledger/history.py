@@ -10,15 +10,18 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from knobledger.errors import KnobError
-from knobledger.event import id_of
-from knobledger.ledger.days import Day, Stamp, ids_in, stamps
+from knobledger.event import id_of, stamp
+from knobledger.ledger.days import Day, Stamp, day_of, ids_in, stamps
 from knobledger.ledger.objects import Tree
 from knobledger.ledger.repository import GitFailed, NoRepository, Repository, run
 from knobledger.ledger.writing import private_folder, write_once, write_over
@@ -31,8 +34,7 @@ _PERSON = re.compile(r"([^<>\n\0]*?)\s*<([^<>\s\0]+)>")
 _MAIL = re.compile(r"[^\s\0<>@]+@[^\s\0<>@]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(Struct, frozen=True):
     """What became of a command's events in git."""
 
     commit: str | None
@@ -41,26 +43,78 @@ class Committed:
     """empty, or a sentence for the command's footer"""
 
 
-def commit(root: Path, ids: Sequence[EventId], message: str, *, lock_wait_s: float = 2.0) -> Committed:
+class Looked(Struct, frozen=True):
+    """What git says about the repository before the commit is made."""
+
+    repository: Repository
+    user: tuple[str, str]
+    """name and mail, as git knows them; may be empty"""
+    trees: dict[str, Tree]
+    """HEAD's folders on the way to the events of `day`"""
+    day: Day
+    checked_out: bytes
+    """the file HEAD: which branch; that a branch has moved, git says when it is to be moved again"""
+
+    def holds(self) -> bool:
+        """Whether the same branch is checked out. Repositories that keep this elsewhere (reftable) are asked again."""
+        said = b""
+        with suppress(OSError):
+            said = (self.repository.git_dir / "HEAD").read_bytes()
+        return said == self.checked_out and b".invalid" not in said
+
+
+def look_ahead(root: Path) -> Callable[[], Looked | None]:
+    """Asks git while something else is waited for; call the result for what it said. None: ask again, and hear why."""
+    found: list[Looked] = []
+
+    def look() -> None:
+        with suppress(GitFailed, OSError):
+            repository = Repository.around(root / "ledger")
+            day = day_of(stamp(datetime.now(UTC)))
+            trees = repository.trees(_way(f"{repository.prefix}events/{day}"))
+            checked_out = (repository.git_dir / "HEAD").read_bytes()
+            found.append(Looked(repository, _git_user(repository), trees, day, checked_out))
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+
+    def result() -> Looked | None:
+        thread.join()
+        return found[0] if found else None
+
+    return result
+
+
+def commit(
+    root: Path,
+    ids: Sequence[EventId],
+    message: str,
+    *,
+    looked: Looked | None = None,
+    lock_wait_s: float = 2.0,
+) -> Committed:
     """Commit every event file of the workspace `root` that HEAD doesn't hold yet.
 
     `ids` are this command's events; the first one's actor becomes the author. Waits up to
-    `lock_wait_s` for git's index lock. Never raises for git's sake: a failure is a note.
+    `lock_wait_s` for git's index lock. `looked` saves asking git again, unless the branch has moved since. Never
+    raises for git's sake: a failure is a note.
     """
     if not (root / "ledger" / "events").is_dir():
         return Committed(None, "")
     for attempt in range(_ATTEMPTS):
         try:
-            repository = Repository.around(root / "ledger")
+            looked = looked if looked and looked.holds() else None
+            repository = looked.repository if looked else Repository.around(root / "ledger")
             if held_back := repository.busy():
                 return Committed(
                     None, f"not committed to git ({held_back}): the events go into the next commit"
                 )
-            return _commit(root, repository, ids, message, lock_wait_s)
+            return _commit(root, repository, ids, message, looked, lock_wait_s)
         except NoRepository as e:
             return Committed(None, _once(root, f"{e}: the events are kept in ledger/ alone"))
         except GitFailed as e:
             moved = attempt + 1 < _ATTEMPTS and "cannot lock ref" in str(e)
+            looked = None
             if not moved:
                 return Committed(None, f"not committed to git ({e}): the events go into the next commit")
         except OSError as e:
@@ -75,7 +129,12 @@ def last_commit(root: Path) -> str | None:
 
 
 def _commit(
-    root: Path, repository: Repository, ids: Sequence[EventId], message: str, lock_wait_s: float
+    root: Path,
+    repository: Repository,
+    ids: Sequence[EventId],
+    message: str,
+    looked: Looked | None,
+    lock_wait_s: float,
 ) -> Committed:
     events, prefix = root / "ledger" / "events", f"{repository.prefix}events"
     seen, known = _load(root)
@@ -83,7 +142,10 @@ def _commit(
         known = {}
     now = stamps(events)
     open_days = [day for day, stamp in now.items() if stamp is None or known.get(day) != stamp]
-    trees = repository.trees(place for day in open_days for place in _way(f"{prefix}/{day}"))
+    if looked and open_days == [looked.day]:
+        trees = looked.trees
+    else:
+        trees = repository.trees(place for day in open_days for place in _way(f"{prefix}/{day}"))
     fresh = _fresh(events, prefix, open_days, trees)
     if not fresh:
         if repository.head is not None:
@@ -91,7 +153,7 @@ def _commit(
         return Committed(None, "")
     by_id = {EventId(path[-69:-5]): content for path, content in fresh.items()}
     first = next((by_id[id_] for id_ in ids if id_ in by_id), next(iter(by_id.values())))
-    made, blobs = repository.make_commit(trees, fresh, _author(repository, first), message)
+    made, blobs = repository.make_commit(trees, fresh, _author(repository, first, looked), message)
     with repository.index_with(blobs, wait_s=lock_wait_s):
         repository.move_branch(made, message)
     _save(root, made, now)
@@ -121,19 +183,19 @@ def _fresh(events: Path, prefix: str, days: Sequence[Day], trees: Mapping[str, T
     return found
 
 
-def _author(repository: Repository, content: bytes) -> str:
+def _author(repository: Repository, content: bytes, looked: Looked | None) -> str:
     """`Name <mail>`: the event's actor if it says so much, else git's own user, else a fixed one."""
     actor = ""
     with suppress(ValueError, KeyError, TypeError):
         actor = str(json.loads(content)["actor"])
-    return person(repository, actor)
+    return person(repository, actor, looked.user if looked else None)
 
 
-def person(repository: Repository, actor: str) -> str:
-    """`Name <mail>` of an actor, as `_author` says."""
+def person(repository: Repository, actor: str, user: tuple[str, str] | None = None) -> str:
+    """`Name <mail>` of an actor, as `_author` says. `user`: what git calls the user, where it was asked before."""
     if named := _PERSON.fullmatch(actor):
         return f"{named[1].strip() or named[2]} <{named[2]}>"
-    name, mail = _git_user(repository)
+    name, mail = user or _git_user(repository)
     if _MAIL.fullmatch(actor):
         return f"{name if name and mail == actor else actor} <{actor}>"
     return f"{name} <{mail}>" if name and mail else "knobledger <knobledger@localhost>"

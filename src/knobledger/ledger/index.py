@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from knobledger.errors import LedgerBroken, LedgerUnwritable
-from knobledger.event import decode, stamp
+from knobledger.event import decode
 from knobledger.ledger.lookup import SCHEMA
+from knobledger.ledger.query import selection
 from knobledger.ledger.store import Ledger, Stored
 from knobledger.ledger.writing import private_folder
 from knobledger.names import EventId, TargetName
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    import sqlite3
 
 _LOCK_S = 30.0
 """how long one process waits for another one's update"""
@@ -38,7 +39,7 @@ class Index:
         self.ledger = ledger
         self.path = ledger.root / ".knobledger" / "index.sqlite"
         self.lenient = lenient
-        self._engine: Engine | None = None
+        self._connection: sqlite3.Connection | None = None
 
     def find(
         self,
@@ -62,7 +63,7 @@ class Index:
 
         Raises `LedgerBroken` at a damaged event file.
         """
-        from sqlalchemy.exc import DatabaseError
+        from sqlite3 import DatabaseError
 
         wanted = {"target": target, "knob": knob, "actor": actor, "kind": kind}
         facets = [(facet, value) for facet, value in wanted.items() if value is not None]
@@ -80,15 +81,17 @@ class Index:
 
         Raises `LedgerBroken` at a damaged event file.
         """
-        from sqlalchemy.exc import DatabaseError
+        from sqlite3 import DatabaseError
 
-        from knobledger.ledger.filling import Gone, take_in
+        from knobledger.ledger.filling import Gone, close, take_in
 
         try:
-            engine = self._engine or self._opened()
-            if engine is not None:
-                with engine.begin() as connection:
-                    return take_in(connection, self.ledger, lenient=self.lenient)
+            connection = self._connection or self._opened()
+            if connection is not None:
+                with connection:
+                    if read := take_in(connection, self.ledger, lenient=self.lenient):
+                        close(connection)
+                    return read
         except (DatabaseError, Gone):
             pass
         return self.rebuild()
@@ -100,59 +103,70 @@ class Index:
         """
         self.close()
         if not self._writable():
-            self._engine = _engine(None)
-            return self._fill(self._engine)
+            self._connection = _connected(None)
+            return self._fill(self._connection)
         made = self.path.with_name(f".index.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-        engine = _engine(made)
+        connection = _connected(made)
         try:
-            with engine.connect() as connection:
-                # nobody sees this file before it is whole, so it needs no journal
-                connection.exec_driver_sql("PRAGMA journal_mode = OFF")
-                connection.exec_driver_sql("PRAGMA synchronous = OFF")
-                connection.exec_driver_sql("PRAGMA cache_size = -200000")
-            read = self._fill(engine)
-            engine.dispose()
+            # nobody sees this file before it is whole, so it needs no journal
+            connection.execute("PRAGMA journal_mode = OFF")
+            connection.execute("PRAGMA synchronous = OFF")
+            connection.execute("PRAGMA cache_size = -200000")
+            read = self._fill(connection)
+            connection.close()
             made.replace(self.path)
         finally:
-            engine.dispose()
+            connection.close()
             made.unlink(missing_ok=True)
-        self._engine = _engine(self.path)
+        self._connection = _connected(self.path)
         return read
+
+    def reader(self) -> sqlite3.Connection:
+        """The database, up to date. Raises as `update`."""
+        self.update()
+        assert self._connection is not None
+        return self._connection
 
     def close(self) -> None:
         """Let go of the database; the next query opens it again."""
-        if self._engine is not None:
-            self._engine.dispose()
-            self._engine = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _writable(self) -> bool:
         with suppress(LedgerUnwritable):
             return os.access(private_folder(self.ledger.root), os.W_OK)
         return False
 
-    def _opened(self) -> Engine | None:
+    def _opened(self) -> sqlite3.Connection | None:
         """The index on disk, if this version can read and write it. Raises `DatabaseError`."""
         if not os.access(self.path, os.R_OK | os.W_OK):
             return None
-        engine = _engine(self.path)
-        with engine.connect() as connection:
-            version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
-        if version != SCHEMA:
-            engine.dispose()
+        connection = _connected(self.path)
+        try:
+            known = connection.execute("PRAGMA user_version").fetchone() == (SCHEMA,)
+        except BaseException:
+            connection.close()
+            raise
+        if not known:
+            connection.close()
             return None
-        self._engine = engine
-        return engine
+        self._connection = connection
+        return connection
 
-    def _fill(self, engine: Engine) -> int:
-        from sqlmodel import SQLModel
+    def _fill(self, connection: sqlite3.Connection) -> int:
+        from knobledger.ledger.filling import close, take_in
+        from knobledger.ledger.tables import statements
 
-        from knobledger.ledger.filling import take_in
-        from knobledger.ledger.rows import TABLES
-
-        with engine.begin() as connection:
-            SQLModel.metadata.create_all(connection, tables=TABLES)
+        tables, indexes = statements()
+        with connection:
+            for said in tables:
+                connection.execute(said)
             read = take_in(connection, self.ledger, lenient=self.lenient)
-            connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA}")
+            for said in indexes:
+                connection.execute(said)
+            close(connection)
+            connection.execute(f"PRAGMA user_version = {SCHEMA}")
         return read
 
     def _select(
@@ -163,9 +177,9 @@ class Index:
         limit: int | None,
         newest_first: bool,
     ) -> list[tuple[str, str]]:
-        assert self._engine is not None
-        with self._engine.connect() as connection:
-            return select_events(connection, facets, since, until, limit, newest_first)
+        assert self._connection is not None
+        said, values = selection(facets, since, until, limit, newest_first=newest_first)
+        return self._connection.execute(said, values).fetchall()
 
     def _stored(self, id_: str, body: str) -> Stored:
         try:
@@ -174,45 +188,8 @@ class Index:
             raise LedgerBroken(f"the event {id_} can't be read: {e.message}", hint="`knob verify`") from e
 
 
-def _engine(path: Path | None) -> Engine:
+def _connected(path: Path | None) -> sqlite3.Connection:
     """A database file, or one in memory."""
-    from sqlalchemy import URL, StaticPool
-    from sqlmodel import create_engine
+    import sqlite3  # no change needs it
 
-    if path is None:
-        return create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
-    return create_engine(URL.create("sqlite", database=str(path)), connect_args={"timeout": _LOCK_S})
-
-
-def select_events(
-    connection: Connection,
-    facets: list[tuple[str, str]],
-    since: datetime | None,
-    until: datetime | None,
-    limit: int | None,
-    newest_first: bool,
-) -> list[tuple[str, str]]:
-    """(id, body) of what is asked for. The first facet is walked in order, the others are checked."""
-    from sqlalchemy import exists
-    from sqlalchemy.orm import aliased
-    from sqlmodel import col, select
-
-    from knobledger.ledger.rows import EventRow, FacetRow
-
-    at, event = col(EventRow.at), col(EventRow.id)
-    chosen = select(EventRow.id, EventRow.body)
-    if facets:
-        (facet, value), *facets = facets
-        at, event = col(FacetRow.at), col(FacetRow.event)
-        chosen = chosen.join(FacetRow, col(EventRow.id) == event)
-        chosen = chosen.where(col(FacetRow.facet) == facet, col(FacetRow.value) == value)
-    for facet, value in facets:
-        other = aliased(FacetRow)
-        same = (col(other.at) == at, col(other.event) == event)
-        chosen = chosen.where(exists().where(col(other.facet) == facet, col(other.value) == value, *same))
-    if since is not None:
-        chosen = chosen.where(at >= stamp(since))
-    if until is not None:
-        chosen = chosen.where(at < stamp(until))
-    order = (at.desc(), event.desc()) if newest_first else (at.asc(), event.asc())
-    return [(id_, body) for id_, body in connection.execute(chosen.order_by(*order).limit(limit))]
+    return sqlite3.connect(path or ":memory:", timeout=_LOCK_S, check_same_thread=False)

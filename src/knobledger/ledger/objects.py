@@ -13,8 +13,9 @@ import secrets
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 TREE_MODE = b"40000"
 FILE_MODE = b"100644"
@@ -23,8 +24,7 @@ Tree = dict[bytes, tuple[bytes, bytes]]
 """A folder: name to (mode in octal, object id as raw bytes)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Objects:
+class Objects(Struct, frozen=True):
     """Where a repository keeps its loose objects, and how it names them."""
 
     folder: Path

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from knobledger.ledger.index import Index, select_events
+from knobledger.ledger.index import Index
+from knobledger.ledger.query import selection
 from knobledger.ledger.replica import Replica, ReplicaLedger
 
 
@@ -27,5 +28,8 @@ class ReplicaIndex(Index):
         limit: int | None,
         newest_first: bool,
     ) -> list[tuple[str, str]]:
+        from sqlalchemy import text
+
+        said, values = selection(facets, since, until, limit, newest_first=newest_first)
         with self.replica.connected() as connection:
-            return select_events(connection, facets, since, until, limit, newest_first)
+            return [(id_, body) for id_, body in connection.execute(text(said), values)]

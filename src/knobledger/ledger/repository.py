@@ -15,8 +15,9 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from knobledger.ledger.objects import Objects, Tree
 
@@ -32,8 +33,7 @@ class NoRepository(GitFailed):
     """There is no git here to commit to: no program, no repository, or one without a working tree."""
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(Struct, frozen=True):
     """One look at the repository around a folder."""
 
     folder: Path

@@ -1,99 +1,47 @@
-"""The tables of the SQL index, and the rows that an event becomes.
-
-Importing this loads sqlmodel (0.5 s), so only `index.py` does, and only inside functions. A row
-never holds anything that its event's bytes don't say; `body` is these bytes, so rows can rebuild files.
-"""
+"""The rows that an event becomes in the SQL index and in the replica (`tables.py`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Index as SqlIndex
-from sqlmodel import Field, SQLModel
+from msgspec import Struct, field
 
 from knobledger.names import EventId
 
 
-class EventRow(SQLModel, table=True):
-    """One event."""
-
-    __tablename__ = "event"
-    __table_args__ = (SqlIndex("event_order", "at", "id"), SqlIndex("event_plan", "plan"))
-    id: str = Field(primary_key=True)
-    at: str
-    kind: str
-    actor: str
-    on_behalf_of: str
-    target: str | None
-    """where the event concerns exactly one"""
-    plan: str | None
-    """the change that the event belongs to; a plan belongs to itself"""
-    body: str
-    """the canonical JSON"""
-
-
-class EditRow(SQLModel, table=True):
-    """One knob's edit in a plan or in what was observed."""
-
-    __tablename__ = "edit"
-    __table_args__ = {"sqlite_with_rowid": False}
-    change: str = Field(primary_key=True)
-    position: int = Field(primary_key=True)
-    """from 0, in the order of the event"""
-    target: str
-    knob: str
-    kind: str
-    before: str | None
-    after: str | None
+def _standing(kind: str, id_: str, raw: dict[str, Any]) -> list[tuple[str, str]]:
+    """Facets (name, value) that excerpts are found by; the index drops `armed` and `chain open` at their end."""
+    match kind:
+        case "applied":
+            return [("written", raw["target"])]
+        case "settled":
+            return [("written", raw["target"])] if raw["outcome"] == "applied" else []
+        case "observed":
+            return [("observed", raw["target"])]
+        case "seen_live":
+            return [("live", raw["target"])]
+        case "arming":
+            return [("armed", raw["plan"])]
+        case "restart_started":
+            return [("chain open", id_), *([("resumed", raw["resumes"])] if raw.get("resumes") else [])]
+        case "service_restarted":
+            service, health = raw["service"], "healthy" if raw["outcome"] == "healthy" else "unhealthy"
+            fresh = [("renewed", service)] if raw.get("after") else []
+            return [("chain", raw["chain"]), (health, service), *fresh]
+        case "restart_ended":
+            return [("chain", raw["chain"]), ("ended", raw["chain"])]
+        case _:
+            return []
 
 
-class ParentRow(SQLModel, table=True):
-    """One parent of one event."""
-
-    __tablename__ = "parent"
-    __table_args__ = {"sqlite_with_rowid": False}
-    event: str = Field(primary_key=True)
-    parent: str = Field(primary_key=True)
-
-
-class FacetRow(SQLModel, table=True):
-    """One thing that an event can be found by, in the order in which it is listed.
-
-    `facet` is `target`, `knob`, `kind` (an event's kind, a plan's verb and purpose) or `actor` (who
-    did it and on whose behalf). The primary key is the order of a query, so a screenful costs the same
-    at any size.
-    """
-
-    __tablename__ = "facet"
-    __table_args__ = {"sqlite_with_rowid": False}
-    facet: str = Field(primary_key=True)
-    value: str = Field(primary_key=True)
-    at: str = Field(primary_key=True)
-    event: str = Field(primary_key=True)
-
-
-class DayRow(SQLModel, table=True):
-    """A day folder that is in the index completely, while it has this stamp."""
-
-    __tablename__ = "day"
-    day: str = Field(primary_key=True)
-    stamp: str
-
-
-TABLES = [SQLModel.metadata.tables[name] for name in ("event", "edit", "parent", "facet", "day")]
-
-
-@dataclass(frozen=True, slots=True)
-class PlanFacets:
+class PlanFacets(Struct, frozen=True):
     """What the events of a plan can be found by because the plan can."""
 
     targets: tuple[str, ...]
     knobs: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Owed:
+class Owed(Struct, frozen=True):
     """An event that can be found by the facets of its plan too, once that is known."""
 
     plan: str
@@ -103,8 +51,7 @@ class Owed:
     """it names no target of its own, so it is about all of the plan's"""
 
 
-@dataclass(slots=True)
-class Rows:
+class Rows(Struct):
     """The rows of some events, as tuples in the order of the tables' columns."""
 
     events: list[tuple[str | None, ...]] = field(default_factory=list)
@@ -131,6 +78,8 @@ class Rows:
             if plan:
                 self.owed.append(Owed(plan, at, id_, whole=not target))
         knobs = {edit["name"] for _, edit in edits}
+        if kind == "seen_live":
+            knobs = {knob["name"] for knob in raw["knobs"] if knob["state"] == "present"}
         if kind == "planned":
             self.plans[id_] = PlanFacets(tuple(targets), tuple(knobs))
         self.events.append((id_, at, kind, actor, behalf, target, plan, body))
@@ -143,6 +92,7 @@ class Rows:
         self.facets.extend(("actor", who, at, id_) for who in {actor, behalf} - {""})
         self.facets.extend(("target", name, at, id_) for name in targets)
         self.facets.extend(("knob", name, at, id_) for name in knobs)
+        self.facets.extend((facet, value, at, id_) for facet, value in _standing(kind, id_, raw))
 
     def inherit(self, owed: Owed, plan: PlanFacets) -> None:
         """Let an event be found by its plan's knobs and, if it is about the whole plan, its targets."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from knobledger.errors import Conflict, LedgerBroken, Refused, Unreachable
 from knobledger.event import decode, id_of
@@ -25,8 +26,7 @@ _ATTEMPTS = 5
 """So often it is begun anew because somebody else's push came in between."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(Struct, frozen=True):
     """What one sync did."""
 
     remote: str

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from knobledger.errors import LedgerBroken, Unknown
 from knobledger.event import decode, encode, id_of, stamp
@@ -29,8 +30,7 @@ FEWEST_DIGITS = 4
 """A prefix of an id has at least so many digits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """An event as the ledger holds it."""
 
     id: EventId
@@ -60,7 +60,7 @@ class Ledger:
         """
         day_of(event.at)
         with self._appending:
-            content = encode(event.model_copy(update={"parents": self._heads.now()}))
+            content = encode(event.but(parents=self._heads.now()))
             id_ = self.add(content)
             self.written.append(id_)
         return id_
@@ -207,8 +207,6 @@ class Ledger:
             check_day(event.at, day)
         except LedgerBroken as e:
             raise broken(self.path(id_, day), e.message) from e
-        except RecursionError as e:
-            raise broken(self.path(id_, day), "not an event: nested too deeply") from e
         return content, event
 
     def _parents_of(self, day: Day, id_: EventId) -> tuple[EventId, ...] | None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
 import rfc8785
+from msgspec import Struct, field
 
 from knobledger.errors import LedgerBroken
 from knobledger.event import decode, id_of, moment_of
@@ -52,8 +52,7 @@ _ODD_NUMBER = re.compile(rb"[:,\[]-?(?:\d{16}|\d+[.eE]|NaN|Inf)")
 """What may be a number that RFC 8785 writes in its own way, or refuses."""
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(Struct):
     """What one pass over the files leaves for the questions between events."""
 
     findings: list[Finding] = field(default_factory=list)

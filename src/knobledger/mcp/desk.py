@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
+from msgspec import Struct
 
 from knobledger.delegate import Delegate
 from knobledger.errors import KnobError
@@ -19,8 +19,7 @@ from knobledger.mcp.marking import marked
 _ODD = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class AgentDesk:
+class AgentDesk(Struct, frozen=True):
     """What one server knows: the workspace, the environment that it was started in, the principal."""
 
     root: Path
@@ -56,9 +55,22 @@ class AgentDesk:
 
 
 def _error(error: KnobError, delegate: Delegate) -> dict[str, Any]:
-    mask = delegate.masker.text
-    body = {"message": mask(error.message), "hint": mask(error.hint)}
+    body = _masked({**error.values, "message": error.message, "hint": error.hint}, delegate.masker.text)
     return {"error": {"kind": error.kind, "exit_code": error.exit_code, **marked(body)}}
+
+
+def _masked(value: Any, mask: Callable[[str], str]) -> Any:
+    match value:
+        case str():
+            return mask(value)
+        case Mapping():
+            return {str(name): _masked(item, mask) for name, item in value.items()}
+        case list() | tuple():
+            return [_masked(item, mask) for item in value]
+        case None | bool() | int() | float():
+            return value
+        case _:
+            return mask(str(value))
 
 
 def _plain(text: str) -> str:

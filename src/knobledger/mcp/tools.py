@@ -6,16 +6,19 @@ None approves, trusts, confirms or prunes.
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
+from msgspec.structs import replace
 from pydantic import Field
 
 from knobledger import asking
 from knobledger.delegate import Delegate
 from knobledger.drafting import Options
+from knobledger.errors import Usage
 from knobledger.knobs import Request
 from knobledger.looking import Query
 from knobledger.mcp import asking as why_tools
@@ -23,6 +26,7 @@ from knobledger.mcp import results
 from knobledger.mcp.annotations import APPLIES, LOOKS, PLANS, READS
 from knobledger.mcp.desk import AgentDesk
 from knobledger.mcp.marking import page
+from knobledger.plan import Purpose, RestartScope
 from knobledger.report.plans import NothingToDo, PlanReport
 
 Target = Annotated[str, Field(description="HOST/SERVICE, or HOST/SERVICE:NAME for another file of it.")]
@@ -32,8 +36,30 @@ When = Annotated[
 Cursor = Annotated[str, Field(description="next_cursor of the page before; empty for the first page.")]
 Limit = Annotated[int, Field(ge=1, le=200, description="Entries on a page, at most.")]
 Why = Annotated[str, Field(description="The reason, kept in the ledger for good.")]
-Kind = Annotated[Literal["perf", "fix", "mitigation", "other"], Field(description="What the change is for.")]
+Kind = Annotated[
+    Purpose | None,
+    Field(
+        description="What the change is for; null: mitigation where a hypothesis takes something away, else other."
+    ),
+]
 Hypotheses = Annotated[list[str], Field(description="Slugs of the hypotheses that it is made under.")]
+Restart = Annotated[
+    RestartScope,
+    Field(
+        description="Restart after applying: the service, with its dependents, or its groups; part of the plan."
+    ),
+]
+RollBack = Annotated[
+    bool, Field(description="Take files and services back if a service does not become healthy.")
+]
+Despite = Annotated[
+    str,
+    Field(
+        description="Plan it although the ledger holds evidence against its hypothesis, for this reason; "
+        "show the evidence to the person first."
+    ),
+]
+ConfirmWithin = Annotated[str, Field(description="The host takes it back unless a person confirms: 10m.")]
 Plan = Annotated[str, Field(description="A plan's id, or a prefix of it.")]
 Ctx = Context[Any, Any]
 
@@ -170,15 +196,16 @@ def _planning(server: MCPServer[Any], desk: AgentDesk) -> None:
         ],
         why: Why,
         ctx: Ctx,
-        kind: Kind = "other",
+        kind: Kind = None,
         hypotheses: Hypotheses = [],  # noqa: B006
         add: Annotated[bool, Field(description="Put a knob in where the file does not have it.")] = False,
         line: Annotated[int | None, Field(description="The occurrence on this line is meant.")] = None,
         force: Annotated[bool, Field(description="Replace a dynamic or conditional value, too.")] = False,
         label: Annotated[str, Field(description="A word for the backup's name.")] = "",
-        confirm_within: Annotated[
-            str, Field(description="The host takes it back unless a person confirms: 10m.")
-        ] = "",
+        confirm_within: ConfirmWithin = "",
+        restart: Restart = "none",
+        roll_back_on_failure: RollBack = False,
+        despite: Despite = "",
     ) -> results.PlanResult:
         """Plan new values for knobs. Nothing on the host is changed; a person gives the go-ahead."""
         return _planned(
@@ -187,15 +214,12 @@ def _planning(server: MCPServer[Any], desk: AgentDesk) -> None:
             lambda w: w.set(
                 targets,
                 [Request(asking.knob_name(name), value) for name, value in values.items()],
-                Options(
+                replace(
+                    _options(why, kind, hypotheses, restart, roll_back_on_failure, despite, confirm_within),
                     add=add,
                     line=line,
                     force=force,
-                    why=why,
-                    purpose=kind,
-                    hypotheses=tuple(hypotheses),
                     label=asking.label(label),
-                    confirm_within_s=asking.window(confirm_within),
                 ),
             ),
         )
@@ -206,9 +230,13 @@ def _planning(server: MCPServer[Any], desk: AgentDesk) -> None:
         names: Annotated[list[str], Field(min_length=1, description="Knobs to take out.")],
         why: Why,
         ctx: Ctx,
-        kind: Kind = "other",
+        kind: Kind = None,
         hypotheses: Hypotheses = [],  # noqa: B006
         line: Annotated[int | None, Field(description="The occurrence on this line is meant.")] = None,
+        confirm_within: ConfirmWithin = "",
+        restart: Restart = "none",
+        roll_back_on_failure: RollBack = False,
+        despite: Despite = "",
     ) -> results.PlanResult:
         """Plan to take knobs out. Nothing on the host is changed; a person gives the go-ahead."""
         return _planned(
@@ -217,7 +245,10 @@ def _planning(server: MCPServer[Any], desk: AgentDesk) -> None:
             lambda w: w.set(
                 targets,
                 [Request(asking.knob_name(name), None) for name in names],
-                Options(line=line, why=why, purpose=kind, hypotheses=tuple(hypotheses)),
+                replace(
+                    _options(why, kind, hypotheses, restart, roll_back_on_failure, despite, confirm_within),
+                    line=line,
+                ),
             ),
         )
 
@@ -226,12 +257,22 @@ def _planning(server: MCPServer[Any], desk: AgentDesk) -> None:
         change: Annotated[str, Field(description="A change's id or prefix; @ is the newest.")],
         why: Why,
         ctx: Ctx,
-        kind: Kind = "other",
+        kind: Kind = None,
         hypotheses: Hypotheses = [],  # noqa: B006
+        confirm_within: ConfirmWithin = "",
+        restart: Restart = "none",
+        roll_back_on_failure: RollBack = False,
+        despite: Despite = "",
     ) -> results.PlanResult:
         """Plan to undo one change, keeping all later ones."""
-        options = Options(why=why, purpose=kind, hypotheses=tuple(hypotheses))
-        return _planned(desk, ctx, lambda w: w.revert(change, options))
+        return _planned(
+            desk,
+            ctx,
+            lambda w: w.revert(
+                change,
+                _options(why, kind, hypotheses, restart, roll_back_on_failure, despite, confirm_within),
+            ),
+        )
 
     @server.tool(annotations=PLANS)
     def plan_restore(
@@ -240,12 +281,45 @@ def _planning(server: MCPServer[Any], desk: AgentDesk) -> None:
         ],
         why: Why,
         ctx: Ctx,
-        kind: Kind = "other",
+        kind: Kind = None,
         hypotheses: Hypotheses = [],  # noqa: B006
+        confirm_within: ConfirmWithin = "",
+        restart: Restart = "none",
+        roll_back_on_failure: RollBack = False,
+        despite: Despite = "",
     ) -> results.PlanResult:
         """Plan to undo a revert: bring back what it took away."""
-        options = Options(why=why, purpose=kind, hypotheses=tuple(hypotheses))
-        return _planned(desk, ctx, lambda w: w.restore(change, options))
+        return _planned(
+            desk,
+            ctx,
+            lambda w: w.restore(
+                change,
+                _options(why, kind, hypotheses, restart, roll_back_on_failure, despite, confirm_within),
+            ),
+        )
+
+
+def _options(
+    why: str,
+    kind: Purpose | None,
+    hypotheses: Sequence[str],
+    restart: RestartScope,
+    roll_back: bool,
+    despite: str,
+    confirm_within: str,
+) -> Options:
+    """What every planning tool takes. Raises `Usage`."""
+    if roll_back and restart == "none":
+        raise Usage("roll_back_on_failure needs a restart to fail", hint="restart='service'")
+    return Options(
+        why=why,
+        purpose=kind,
+        hypotheses=tuple(hypotheses),
+        restart=restart,
+        roll_back_on_failure=roll_back,
+        despite=despite,
+        confirm_within_s=asking.window(confirm_within),
+    )
 
 
 def _acting(server: MCPServer[Any], desk: AgentDesk) -> None:

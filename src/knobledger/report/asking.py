@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from knobledger.events.asking import (
     DocumentChecked,
@@ -24,8 +25,7 @@ from knobledger.report.changes import ChangeLine, change_line
 from knobledger.state import State
 
 
-@dataclass(frozen=True, slots=True)
-class SweptLine:
+class SweptLine(Struct, frozen=True):
     """A change with what the verdict means for it."""
 
     change: ChangeLine
@@ -40,8 +40,7 @@ class SweptLine:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class HypothesisReport:
+class HypothesisReport(Struct, frozen=True):
     """One hypothesis, and what became of the changes made under it."""
 
     hypothesis: Hypothesis
@@ -58,8 +57,7 @@ class HypothesisReport:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Hypotheses:
+class Hypotheses(Struct, frozen=True):
     """All hypotheses, open ones first."""
 
     hypotheses: tuple[Hypothesis, ...]
@@ -69,8 +67,7 @@ class Hypotheses:
         return {"hypotheses": [hypothesis_json(one) for one in self.hypotheses]}
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeReport:
+class ProbeReport(Struct, frozen=True):
     """A probe, and which side it took."""
 
     id: EventId
@@ -171,7 +168,7 @@ def probe_json(id_: EventId, event: Probed) -> dict[str, Any]:
         "command": event.command,
         "asked": event.asked,
         "passes": event.passes,
-        "runs": [run.model_dump(mode="json") for run in event.runs],
+        "runs": [run.plain() for run in event.runs],
     }
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from knobledger.names import EventId
 from knobledger.state import PlanStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """One plan, seen from the go-ahead that it needs."""
 
     plan: EventId

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from knobledger.comparison import Aside, Cell, Comparison, Dip, Side
 from knobledger.names import EventId
 
 
-@dataclass(frozen=True, slots=True)
-class BenchReport:
+class BenchReport(Struct, frozen=True):
     """The comparison of one change."""
 
     change: EventId

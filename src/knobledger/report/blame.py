@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
+
+from msgspec import Struct
 
 from knobledger.events.changes import Observed
 from knobledger.folds.edits import Fate, KnobEdit
@@ -14,8 +15,7 @@ from knobledger.plan import Edit
 from knobledger.state import State
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """One recorded edit of a knob, and what became of it."""
 
     edit: Edit
@@ -41,8 +41,7 @@ class Turn:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class KnobHistory:
+class KnobHistory(Struct, frozen=True):
     """One knob of a target: its value now, and every recorded edit, oldest first."""
 
     name: str
@@ -74,8 +73,7 @@ def _turn(state: State, edit: KnobEdit) -> Turn:
     return Turn(edit.edit, edit.event, edit.at, actor, getattr(event, "why", ""), edit.fate, edit.by)
 
 
-@dataclass(frozen=True, slots=True)
-class BlameLine:
+class BlameLine(Struct, frozen=True):
     """One line of a target with the entry that brought it."""
 
     line: int
@@ -106,8 +104,7 @@ class BlameLine:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Blame:
+class Blame(Struct, frozen=True):
     """A target, line by line."""
 
     target: TargetName

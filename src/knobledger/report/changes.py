@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from knobledger.event import stamp, topic_of
 from knobledger.events.changes import Observed, Planned
@@ -20,8 +21,7 @@ from knobledger.report.standing import HypothesisLine
 from knobledger.state import State
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeLine:
+class ChangeLine(Struct, frozen=True):
     """One change, or one edit by hand as it was observed."""
 
     change: EventId
@@ -71,7 +71,7 @@ class ChangeLine:
             "targets": list(self.targets),
             "verb": self.verb,
             "kind": self.kind,
-            "edits": [edit.model_dump(mode="json") for edit in self.edits],
+            "edits": [edit.plain() for edit in self.edits],
             "why": self.why,
             "hypothesis": self.hypotheses[0] if self.hypotheses else None,
             "hypotheses": list(self.hypotheses),
@@ -82,8 +82,7 @@ class ChangeLine:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Between:
+class Between(Struct, frozen=True):
     """Something that changed no knob by itself and belongs between the changes: a note, a host that put a change back."""
 
     at: str
@@ -105,8 +104,7 @@ class Between:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Since:
+class Since(Struct, frozen=True):
     """What changed between two moments, oldest first."""
 
     start: Resolved
@@ -258,8 +256,7 @@ def _actor(state: State, id_: EventId | None) -> str:
     return "" if event is None or isinstance(event, Observed) else event.actor
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One event as `log` shows it."""
 
     id: EventId
@@ -291,7 +288,7 @@ class Entry:
             out |= {name: getattr(event, name) or None for name in ("not_before", "not_after", "source")}
             out |= {"hints": list(event.hints), "diff": event.diff}
         if edits := self.edits:
-            out["edits"] = [edit.model_dump(mode="json") for edit in edits]
+            out["edits"] = [edit.plain() for edit in edits]
         return out
 
     @property
@@ -339,8 +336,7 @@ class Entry:
                 return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(Struct, frozen=True):
     """Events, newest first."""
 
     entries: tuple[Entry, ...]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from knobledger.comparison import Comparison
 from knobledger.inquiry import Kept, Restorable, value
@@ -13,8 +14,7 @@ from knobledger.report.benches import gain_json
 from knobledger.report.changes import ChangeLine
 
 
-@dataclass(frozen=True, slots=True)
-class Owed:
+class Owed(Struct, frozen=True):
     """One change that only a refuted hypothesis spoke for."""
 
     line: ChangeLine
@@ -47,7 +47,7 @@ class Owed:
             "change": line.change,
             "target": line.targets[0],
             "targets": list(line.targets),
-            "edits": [edit.model_dump(mode="json") for edit in line.edits],
+            "edits": [edit.plain() for edit in line.edits],
             "finding": line.finding,
             "hypothesis": line.hypotheses[0],
             "hypotheses": list(line.hypotheses),
@@ -63,13 +63,12 @@ class Owed:
             "gone_s": round(self.gone_s),
             "restorable": self.restorable,
             "remark": self.remark or None,
-            "later_edits": [edit.model_dump(mode="json") for edit in self.later],
+            "later_edits": [edit.plain() for edit in self.later],
             "command": self.command,
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Clawback:
+class Clawback(Struct, frozen=True):
     """Two lists: what could come back, and what stays."""
 
     items: tuple[Owed, ...]
@@ -84,7 +83,7 @@ class Clawback:
                     "change": kept.change,
                     "why": kept.why,
                     "target": line.targets[0],
-                    "edits": [edit.model_dump(mode="json") for edit in line.edits],
+                    "edits": [edit.plain() for edit in line.edits],
                 }
                 for kept, line in self.keep
             ],

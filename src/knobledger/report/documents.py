@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from knobledger.events.asking import StaleLine
 
 
-@dataclass(frozen=True, slots=True)
-class Stale:
+class Stale(Struct, frozen=True):
     """The documents that were looked at, with the lines that contradict the record."""
 
     documents: tuple[tuple[str, tuple[StaleLine, ...]], ...]
@@ -26,14 +26,13 @@ class Stale:
         """The JSON of `docs stale`."""
         return {
             "documents": [
-                {"document": name, "stale": [line.model_dump(mode="json") for line in lines]}
+                {"document": name, "stale": [line.plain() for line in lines]}
                 for name, lines in self.documents
             ]
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Correction:
+class Correction(Struct, frozen=True):
     """An addendum to a document; not written before somebody gives the go-ahead."""
 
     document: str

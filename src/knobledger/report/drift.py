@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from knobledger.events.changes import Observed
 from knobledger.names import Digest, EventId, HostPath, TargetName
@@ -12,8 +13,7 @@ from knobledger.plan import Edit
 DriftState = Literal["as recorded", "drifted", "never recorded", "not known"]
 
 
-@dataclass(frozen=True, slots=True)
-class TargetDrift:
+class TargetDrift(Struct, frozen=True):
     """One target: the live bytes against the last recorded ones."""
 
     target: TargetName
@@ -59,7 +59,7 @@ class TargetDrift:
             "recorded_by": self.recorded_by,
             "recorded_at": self.recorded_at or None,
             "live": self.live,
-            "edits": [edit.model_dump(mode="json") for edit in self.edits],
+            "edits": [edit.plain() for edit in self.edits],
             "diff": found.diff if found else "",
             "not_before": (found.not_before if found else "") or None,
             "not_after": (found.not_after if found else "") or None,
@@ -71,8 +71,7 @@ class TargetDrift:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(Struct, frozen=True):
     """All targets asked for, in that order."""
 
     targets: tuple[TargetDrift, ...]
@@ -92,8 +91,7 @@ class Drift:
         return {"targets": [item.to_json() for item in self.targets]}
 
 
-@dataclass(frozen=True, slots=True)
-class Adopted:
+class Adopted(Struct, frozen=True):
     """One target and the events that record what was there; `ids` are empty while nothing is written."""
 
     drift: TargetDrift
@@ -125,13 +123,12 @@ def _past_json(event: Observed) -> dict[str, Any]:
         "not_before": event.not_before or None,
         "not_after": event.not_after or None,
         "source": event.source,
-        "edits": [edit.model_dump(mode="json") for edit in event.edits],
+        "edits": [edit.plain() for edit in event.edits],
         "hints": list(event.hints),
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Adoption:
+class Adoption(Struct, frozen=True):
     """What `adopt` would record, or has recorded."""
 
     targets: tuple[Adopted, ...]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from knobledger.event import moment_of, stamp
 from knobledger.events.arming import Confirmed, Disarmed, Expired
@@ -12,8 +13,7 @@ from knobledger.folds.arming import Pending
 from knobledger.names import short
 
 
-@dataclass(frozen=True, slots=True)
-class PendingLine:
+class PendingLine(Struct, frozen=True):
     """One arming; `watched` is None where its host was not asked."""
 
     pending: Pending
@@ -59,8 +59,7 @@ class PendingLine:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class PendingReport:
+class PendingReport(Struct, frozen=True):
     """Everything armed, oldest first."""
 
     lines: tuple[PendingLine, ...]

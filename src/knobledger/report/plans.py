@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 from knobledger.errors import KnobError, worst
 from knobledger.events.changes import Applied, Approved, Failed, Planned, RolledBack, Settled
@@ -16,13 +17,14 @@ from knobledger.receipt import Receipt
 from knobledger.state import Attempt, Plan, PlanStatus, State
 
 if TYPE_CHECKING:
+    from knobledger.events.watching import ObservedMetric
+    from knobledger.report.grounds import Grounds
     from knobledger.report.pending import PendingLine
     from knobledger.report.serving import RestartPreview, RestartReport
     from knobledger.report.watching import LiveReport
 
 
-@dataclass(frozen=True, slots=True)
-class TargetOutcome:
+class TargetOutcome(Struct, frozen=True):
     """What came of a plan on one target; `outcome` is `planned` until it was tried."""
 
     file: PlannedFile
@@ -37,24 +39,22 @@ class TargetOutcome:
 
     def to_json(self) -> dict[str, Any]:
         """Its part of the list `targets`."""
-        out = self.file.model_dump(mode="json", include=set(_FILE_FIELDS))
+        out = self.file.plain(*_FILE_FIELDS)
         out |= {"outcome": self.outcome, "exit": self.exit, "message": self.message}
         if self.receipt:
-            out["receipt"] = self.receipt.model_dump(mode="json")
+            out["receipt"] = self.receipt.plain()
         if self.settled:
-            out["settled"] = self.settled.model_dump(
-                mode="json", include={"outcome", "digest", "manifest", "backup"}
-            )
+            out["settled"] = self.settled.plain("outcome", "digest", "manifest", "backup")
         if self.differences is not None:
             out["differences"] = list(self.differences)
         return out
 
 
+_OBSERVED = ("at", "target", "metric", "labels", "start", "interval_s", "shape", "peak", "median", "last")
 _FILE_FIELDS = ("target", "path", "edits", "base", "result", "diff", "clean", "later_edits")
 
 
-@dataclass(frozen=True, slots=True)
-class PlanReport:
+class PlanReport(Struct, frozen=True):
     """A plan with its status and, per target, its outcome."""
 
     id: EventId
@@ -67,7 +67,9 @@ class PlanReport:
     approvals: tuple[Approved, ...]
     """all of them, oldest first; whether they are enough is seen when it is applied"""
     stale: bool | None
-    """the live bytes are no longer the plan's base; None: not looked, or spent"""
+    """the live bytes are no longer the plan's base, or `stale_because`; None: not looked, or spent"""
+    stale_because: str = ""
+    """what else of that which it is bound to is no longer so: the way to a host, a unit; empty: nothing"""
     fate: Fate | None = None
     """of the change, if it was applied"""
     fate_by: EventId | None = None
@@ -79,8 +81,12 @@ class PlanReport:
     restarted: RestartReport | None = None
     """the newest restart that belongs to the change"""
 
+    grounds: Grounds | None = None
+    """what speaks for and against it; None: nobody asked why, or it was not looked up"""
     live: LiveReport | None = None
     """the changed knobs in the processes that were started for it; None: nobody looked"""
+    observed: tuple[ObservedMetric, ...] = ()
+    """what was seen after its restart, and made part of it"""
 
     @property
     def word(self) -> str:
@@ -102,7 +108,7 @@ class PlanReport:
         planned = self.planned
         out: dict[str, Any] = {"plan": self.id}
         if len(self.targets) == 1:
-            out |= planned.files[0].model_dump(mode="json", include=set(_FILE_FIELDS))
+            out |= planned.files[0].plain(*_FILE_FIELDS)
         out |= {
             "verb": planned.verb,
             "kind": planned.purpose,
@@ -121,24 +127,27 @@ class PlanReport:
             "approvals": [given(event) for event in self.approvals],
             "policy": planned.policy,
             "stale": self.stale,
+            "stale_because": self.stale_because,
             "restart": planned.restart,
             "confirm_within_s": planned.confirm_within_s,
             "roll_back_on_failure": planned.roll_back_on_failure,
             "restart_preview": self.restart_preview.to_json() if self.restart_preview else None,
+            "grounds": self.grounds.to_json() if self.grounds else None,
+            "despite": planned.despite,
             "batches": list(planned.batches),
             "max_failures": planned.max_failures,
             "warnings": [*planned.warnings, *self.remarks],
             "targets": [target.to_json() for target in self.targets],
         }
-        if planned.services:
-            out["services"] = [one.model_dump(mode="json") for one in planned.services]
+        if planned.only_restarts:
+            out["services"] = [one.plain() for one in planned.services]
             if self.restarted:
                 out["restart"] = self.restarted.to_json()
         if self.is_change:
             only = self.targets[0] if len(self.targets) == 1 else None
             out |= {
                 "change": self.id,
-                "receipt": only.receipt.model_dump(mode="json") if only and only.receipt else None,
+                "receipt": only.receipt.plain() if only and only.receipt else None,
                 "restart": self.restarted.to_json()
                 if self.restarted
                 else {"scope": planned.restart, "done": False, "services": []},
@@ -147,6 +156,10 @@ class PlanReport:
             }
             if self.live:
                 out["live"] = self.live.to_json()["targets"]
+            if self.observed:
+                out["observed"] = [
+                    event.plain(*_OBSERVED) | {"summary": event.summary} for event in self.observed
+                ]
             if self.armed:
                 out["armed"] = [item.to_json() for item in self.armed]
         return out
@@ -154,22 +167,11 @@ class PlanReport:
 
 def given(event: Approved) -> dict[str, Any]:
     """One go-ahead: by whom, and what stood behind it."""
-    fields = {
-        "actor",
-        "on_behalf_of",
-        "at",
-        "source",
-        "policy",
-        "principal",
-        "fingerprint",
-        "break_glass",
-        "review",
-    }
-    return event.model_dump(mode="json", include=fields)
+    said = ("on_behalf_of", "source", "policy", "principal", "fingerprint", "break_glass", "review")
+    return event.plain("actor", "at", *said)
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(Struct, frozen=True):
     """A go-ahead or a rejection as it was recorded."""
 
     report: PlanReport
@@ -182,8 +184,7 @@ class Decided:
         return self.report.to_json()
 
 
-@dataclass(frozen=True, slots=True)
-class NothingToDo:
+class NothingToDo(Struct, frozen=True):
     """Every target is as wished already: no entry, no backup."""
 
     targets: tuple[TargetName, ...]
@@ -203,6 +204,7 @@ def plan_report(
     now: datetime,
     *,
     stale: bool | None = None,
+    stale_because: str = "",
     failures: Mapping[TargetName, KnobError] | None = None,
     differences: Mapping[TargetName, tuple[str, ...]] | None = None,
     remarks: tuple[str, ...] = (),
@@ -223,6 +225,7 @@ def plan_report(
         approval=plan.approvals[-1][1].source if plan.approvals else "",
         approvals=tuple(event for _, event in plan.approvals),
         stale=stale,
+        stale_because=stale_because,
         fate=fate,
         fate_by=by,
         remarks=remarks,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil, floor, log10
 from pathlib import Path
+
+from msgspec import Struct
 
 from knobledger.comparison import Cell, Comparison, Side
 from knobledger.measured import Arm
@@ -22,8 +23,7 @@ SHIFT = 5.0
 _ARMS: tuple[tuple[Arm, float], ...] = (("baseline", -SHIFT), ("variant", SHIFT))
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """One arm at one operating point, in pixels."""
 
     arm: Arm
@@ -38,8 +38,7 @@ class Point:
     text_y: str
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """What stands below one operating point."""
 
     x: str
@@ -91,8 +90,7 @@ def bench_svg(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
+class _Scale(Struct, frozen=True):
     """Values to pixels, with round ticks."""
 
     ticks: tuple[float, ...]

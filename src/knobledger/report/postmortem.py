@@ -7,8 +7,9 @@ same ledger gives the same bytes. Where something still lasts, it is counted up 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from knobledger.comparison import Cell, Comparison
 from knobledger.event import moment_of
@@ -23,8 +24,7 @@ from knobledger.report.terminal import edit_text, length
 from knobledger.state import State
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """What a post-mortem is about."""
 
     hypotheses: tuple[Hypothesis, ...]

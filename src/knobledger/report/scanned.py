@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from knobledger.knobs import Dialect
 from knobledger.plan import Edit
 
 
-@dataclass(frozen=True, slots=True)
-class ScannedFile:
+class ScannedFile(Struct, frozen=True):
     """One file's knobs and what a reader should know about it."""
 
     file: str
@@ -28,8 +28,7 @@ class ScannedFile:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(Struct, frozen=True):
     """The knobs of some files."""
 
     files: tuple[ScannedFile, ...]
@@ -39,8 +38,7 @@ class Scan:
         return {"files": [file.to_json() for file in self.files]}
 
 
-@dataclass(frozen=True, slots=True)
-class ScannedEdit:
+class ScannedEdit(Struct, frozen=True):
     """What an edit of a file would make of it."""
 
     file: str
@@ -55,7 +53,7 @@ class ScannedEdit:
         """The JSON of `scan --set`."""
         return {
             "file": self.file,
-            "edits": [item.model_dump(mode="json") for item in self.edits],
+            "edits": [item.plain() for item in self.edits],
             "diff": self.diff,
             "warnings": list(self.warnings),
             "written": self.written,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from knobledger.folds.serving import Chain, Serving
 from knobledger.names import EventId
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from knobledger.report.watching import LiveReport
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceToRestart:
+class ServiceToRestart(Struct, frozen=True):
     """One service of a restart that is planned; None: never recorded."""
 
     service: str
@@ -35,8 +35,7 @@ class ServiceToRestart:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class RestartPreview:
+class RestartPreview(Struct, frozen=True):
     """A restart before anybody touches a host: services in the order of their start."""
 
     scope: RestartScope
@@ -73,8 +72,7 @@ def preview(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RestartReport:
+class RestartReport(Struct, frozen=True):
     """A chain of restarts as the ledger has it."""
 
     chain: Chain
@@ -138,20 +136,15 @@ class RestartReport:
             "pids": [process.pid for process in outcome.after] if outcome else [],
         }
         if outcome:
-            out |= outcome.model_dump(
-                mode="json",
-                include={
-                    *(
-                        "stopped_after_s",
-                        "healthy_after_s",
-                        "down_s",
-                        "restarts",
-                        "steps",
-                        "reason",
-                        "log",
-                        "gates",
-                    )
-                },
+            out |= outcome.plain(
+                "stopped_after_s",
+                "healthy_after_s",
+                "down_s",
+                "restarts",
+                "steps",
+                "reason",
+                "log",
+                "gates",
             )
             out["started"] = outcome.after[0].started if outcome.after else None
         return out

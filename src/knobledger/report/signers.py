@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from knobledger.events.approving import SignersTrusted
 from knobledger.names import Digest
 
 
-@dataclass(frozen=True, slots=True)
-class SignersReport:
+class SignersReport(Struct, frozen=True):
     """The recorded file."""
 
     digest: Digest

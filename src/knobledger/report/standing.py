@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from knobledger.state import State
 
 
-@dataclass(frozen=True, slots=True)
-class HypothesisLine:
+class HypothesisLine(Struct, frozen=True):
     """A hypothesis in a few words; `report.asking` has all of it."""
 
     slug: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from knobledger.events.changes import Planned
 from knobledger.knobs import Masker, Occurrence
@@ -12,8 +13,7 @@ from knobledger.names import Digest, EventId, HostPath, TargetName
 from knobledger.state import State
 
 
-@dataclass(frozen=True, slots=True)
-class KnobLine:
+class KnobLine(Struct, frozen=True):
     """One occurrence of a knob, and the entry that set it."""
 
     occurrence: dict[str, Any]
@@ -28,8 +28,7 @@ class KnobLine:
         return {**self.occurrence, "change": self.change, "actor": self.actor, "at": self.at, "why": self.why}
 
 
-@dataclass(frozen=True, slots=True)
-class TargetStatus:
+class TargetStatus(Struct, frozen=True):
     """One target; `digest` and `knobs` are the live ones unless only the ledger was asked."""
 
     target: TargetName
@@ -69,8 +68,7 @@ class TargetStatus:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Differs:
+class Differs(Struct, frozen=True):
     """A knob whose value is not the same in all services of a group that set it."""
 
     group: str
@@ -82,8 +80,7 @@ class Differs:
         return {"group": self.group, "name": self.name, "values": dict(self.values)}
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """All targets asked for, then what is left open in the workspace."""
 
     targets: tuple[TargetStatus, ...]

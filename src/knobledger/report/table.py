@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
+
+from msgspec import Struct
 
 from knobledger.report.paper import Paper
 from knobledger.report.terminal import line
@@ -20,8 +21,7 @@ Cell = Sequence[str]
 """paragraphs, each on lines of its own"""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One row, with the style of all its lines."""
 
     cells: tuple[Cell, ...]

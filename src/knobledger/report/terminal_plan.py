@@ -9,10 +9,12 @@ from knobledger.report.paper import Paper
 from knobledger.report.plans import Decided, NothingToDo, PlanReport, TargetOutcome
 from knobledger.report.terminal import diff_text, edit_text, line, render
 
+_OTHER_BYTES = "the live bytes are no longer the ones that it was made for"
+
 
 @render.register
 def _(report: PlanReport, page: Paper) -> None:
-    if report.planned.services:
+    if report.planned.only_restarts:
         _restart(report, page)
     elif len(report.targets) > 1:
         from knobledger.report.terminal_fleet import fleet
@@ -34,6 +36,8 @@ def _processes(report: PlanReport, page: Paper) -> None:
         renderings.render(report.restarted, page)
     if report.live is not None:
         renderings.render(report.live, page)
+    for event in report.observed:
+        line(page, f"after the restart, {event.at[:16].replace('T', ' ')}Z: {event.target}   {event.summary}")
 
 
 def _only(report: PlanReport, target: TargetOutcome, page: Paper) -> None:
@@ -55,8 +59,6 @@ def _restart(report: PlanReport, page: Paper) -> None:
     """A plan that only restarts."""
     services = ", ".join(report.planned.where)
     line(page, f"plan ({report.word}) {short(report.id)}   restart {services}", "bold")
-    for one in report.planned.services if not report.restarted else ():
-        line(page, f"  {one.service}   {'; '.join(one.how)}")
 
 
 def _later(file: PlannedFile, page: Paper) -> None:
@@ -124,7 +126,18 @@ def _reasons(report: PlanReport, page: Paper) -> None:
     )
     for slug in planned.hypotheses:
         line(page, f"under the hypothesis {slug}", "dim")
-    if planned.restart != "none" and planned.files and not report.is_change:
+    if planned.despite:
+        line(page, f"despite the evidence against it: {planned.despite}", "yellow")
+    if report.grounds:
+        from knobledger.report import terminal_grounds
+
+        terminal_grounds.write(report.grounds, page)
+    if (
+        planned.restart != "none"
+        and planned.files
+        and not report.is_change
+        and report.restart_preview is None
+    ):
         line(page, f"restarts: {planned.restart}")
     if planned.policy != "confirm" or any(event.signature for event in report.approvals):
         _signatures(report, page)
@@ -145,9 +158,7 @@ def _reasons(report: PlanReport, page: Paper) -> None:
     elif report.stale:
         line(
             page,
-            "stale: the live bytes are no longer the ones that it was made for; make a new plan"
-            if planned.files
-            else "stale: hosts.toml says something else of these services now; make a new plan",
+            f"stale: {report.stale_because or _OTHER_BYTES}; make a new plan",
             "red",
         )
     elif report.status in ("open", "approved"):

@@ -6,10 +6,12 @@ Geometry here, looks in `templates/timeline.svg.j2`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from knobledger.report.vector import drawn, number, plain, shortened
 
@@ -35,8 +37,7 @@ _SIGNS = {
 """kinds to what they look like; all others are something seen"""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One event of the timeline."""
 
     at: datetime
@@ -47,8 +48,7 @@ class Entry:
     target: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A time in which a knob had its value, or had been taken out."""
 
     since: datetime
@@ -129,8 +129,7 @@ def timeline_svg(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
+class _Scale(Struct, frozen=True):
     """Instants to pixels, downwards."""
 
     first: datetime

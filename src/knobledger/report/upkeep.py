@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct
 
 from knobledger.names import Digest, EventId, HostPath, TargetName
 from knobledger.plan import Edit
@@ -26,8 +27,7 @@ class Finding(Protocol):
         """in a sentence"""
 
 
-@dataclass(frozen=True, slots=True)
-class Plans:
+class Plans(Struct, frozen=True):
     """Plans that wait for somebody, newest first."""
 
     plans: tuple[PlanReport, ...]
@@ -39,8 +39,7 @@ class Plans:
         return {"plans": [plan.to_json() for plan in self.plans], "over": self.over}
 
 
-@dataclass(frozen=True, slots=True)
-class Backup:
+class Backup(Struct, frozen=True):
     """A backup on a host, or one that ought to be there."""
 
     path: HostPath
@@ -67,8 +66,7 @@ class Backup:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Backups:
+class Backups(Struct, frozen=True):
     """The backups of one target, oldest first."""
 
     target: TargetName
@@ -79,8 +77,7 @@ class Backups:
         return {"target": self.target, "backups": [backup.to_json() for backup in self.backups]}
 
 
-@dataclass(frozen=True, slots=True)
-class Prunable:
+class Prunable(Struct, frozen=True):
     """What `backups prune` would remove, or removed."""
 
     target: TargetName
@@ -107,8 +104,7 @@ class Prunable:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """Two states, as knobs and as lines."""
 
     a: str
@@ -121,13 +117,12 @@ class Difference:
         return {
             "a": self.a,
             "b": self.b,
-            "edits": [edit.model_dump(mode="json") for edit in self.edits],
+            "edits": [edit.plain() for edit in self.edits],
             "diff": self.diff,
         }
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveredRestart:
+class RecoveredRestart(Struct, frozen=True):
     """A restart that was left in the middle, or that never began."""
 
     restart: EventId | None
@@ -149,8 +144,7 @@ class RecoveredRestart:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Recovered:
+class Recovered(Struct, frozen=True):
     """What `recover` settled: (change, target, outcome), and what it could not: (.., message, exit code)."""
 
     settled: tuple[tuple[EventId, TargetName, str], ...]
@@ -180,8 +174,7 @@ class Recovered:
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(Struct, frozen=True):
     """What does not verify, and what can't be seen."""
 
     findings: tuple[Finding, ...]
@@ -206,8 +199,7 @@ class Verified:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Indexed:
+class Indexed(Struct, frozen=True):
     """The SQL index after it was looked after."""
 
     events: int
@@ -219,8 +211,7 @@ class Indexed:
         return {"events": self.events, "rebuilt": self.rebuilt}
 
 
-@dataclass(frozen=True, slots=True)
-class Founded:
+class Founded(Struct, frozen=True):
     """A workspace that `init` made, or completed."""
 
     directory: str

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from knobledger.event import moment_of, stamp
 from knobledger.events.watching import ObservedMetric
@@ -15,8 +17,7 @@ from knobledger.services.series import Seen
 from knobledger.services.started import Proc, Told
 
 
-@dataclass(frozen=True, slots=True)
-class NotSeen:
+class NotSeen(Struct, frozen=True):
     """A target whose processes could not be looked at, and why."""
 
     target: TargetName
@@ -26,8 +27,7 @@ class NotSeen:
     exit_code: int
 
 
-@dataclass(frozen=True, slots=True)
-class LiveReport:
+class LiveReport(Struct, frozen=True):
     """Targets in the order asked for; hosts that are down do not hide the others."""
 
     targets: tuple[Live | NotSeen, ...]
@@ -114,8 +114,7 @@ def _told(told: Told) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """What a metric was seen to do."""
 
     id: EventId
@@ -163,8 +162,7 @@ class Observation:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(Struct, frozen=True):
     """A folder in which changes write."""
 
     path: str
@@ -174,8 +172,7 @@ class Folder:
     """bytes; None: its file system does not say"""
 
 
-@dataclass(frozen=True, slots=True)
-class HostCheck:
+class HostCheck(Struct, frozen=True):
     """What one host has; empty text: it has it not, or does not say."""
 
     name: str
@@ -246,8 +243,7 @@ class HostCheck:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """Hosts in the order asked for."""
 
     hosts: tuple[HostCheck, ...]

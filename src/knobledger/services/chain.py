@@ -11,8 +11,9 @@ import os
 import socket
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from knobledger.errors import Interrupted, KnobError, Unhealthy
 from knobledger.events.entry import Event
@@ -40,8 +41,7 @@ COMMAND_SHOWN = 200
 """characters of a command line that an event keeps"""
 
 
-@dataclass(frozen=True, slots=True)
-class Hands:
+class Hands(Struct, frozen=True):
     """What a chain works with."""
 
     host: Callable[[str], Host]
@@ -51,8 +51,7 @@ class Hands:
     progress: Progress
 
 
-@dataclass(frozen=True, slots=True)
-class ChainResult:
+class ChainResult(Struct, frozen=True):
     """A chain that came to its end, well or not."""
 
     id: EventId
@@ -107,8 +106,7 @@ def run(
     return chain.run()
 
 
-@dataclass(slots=True)
-class _Chain:
+class _Chain(Struct):
     hands: Hands
     services: tuple[Service, ...]
     before: dict[str, Running]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
+
+from msgspec import Struct
 
 from knobledger.hosts.host import Host
 
@@ -19,8 +20,7 @@ class NoAnswer(Exception):
     """Nobody listens, or what came back is no HTTP; the message says which."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """One answer."""
 
     status: int

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any, Literal, assert_never
 from urllib.parse import urlsplit, urlunsplit
+
+from msgspec import Struct
 
 from knobledger.hosts.config import Service
 from knobledger.hosts.host import Host
@@ -34,8 +35,7 @@ _SHOWN = 120
 """characters of a body that a message shows"""
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Struct, frozen=True):
     """One answer of a gate."""
 
     ok: bool

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from knobledger.errors import Refused, StateUnknown
 from knobledger.events.watching import Presence
@@ -28,8 +30,7 @@ _CLOCK_SLACK_S = 0.05
 """a process's start is known to this"""
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(Struct, frozen=True):
     """What one look at a host brought: nothing is judged yet, and nothing masked."""
 
     target: Target
@@ -46,8 +47,7 @@ class Sight:
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """What a file, or systemd, says of a knob."""
 
     state: Literal["set", "absent", "dynamic"]
@@ -58,8 +58,7 @@ class Written:
     """a line of the file, or what the unit takes it from"""
 
 
-@dataclass(frozen=True, slots=True)
-class LiveKnob:
+class LiveKnob(Struct, frozen=True):
     """One knob: in the file, in the unit, in each process."""
 
     name: str
@@ -76,8 +75,7 @@ class LiveKnob:
     """a line of the log that calls it unknown to the program; else empty"""
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(Struct, frozen=True):
     """The processes of a service, and what they have of a target's knobs; secrets masked."""
 
     target: Target

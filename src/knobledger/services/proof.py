@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from knobledger.hosts.config import Service
 from knobledger.hosts.host import Host
@@ -25,8 +26,7 @@ _FRESH_S = 0.25
 """a look that is no older need not be repeated"""
 
 
-@dataclass(frozen=True, slots=True)
-class GateAnswer:
+class GateAnswer(Struct, frozen=True):
     """What a gate said last."""
 
     kind: GateKind
@@ -37,8 +37,7 @@ class GateAnswer:
     """since the order to start"""
 
 
-@dataclass(slots=True)
-class Proof:
+class Proof(Struct):
     """`reason` is empty if it holds, else why not."""
 
     running: Running
@@ -52,7 +51,7 @@ def prove(host: Host, service: Service, before: Running, begun: float, wait: Wai
 
     Raises `Unreachable`, `StateUnknown`.
     """
-    watch = _Watch(host, service, before, begun, wait)
+    watch = _Watch(host, service, before, begun, wait, Proof(before))
     watch.appears()
     for gate in service.health:
         watch.passes(gate)
@@ -69,8 +68,7 @@ def still_up(service: Service, now: Running, pid: int, restarts: int) -> str:
     return f"{service.full_name} was healthy, and came up again as process {now.main} while the others were started"
 
 
-@dataclass(slots=True)
-class _Watch:
+class _Watch(Struct):
     """Looks again and again; once `proof.reason` is set, every further step returns at once."""
 
     host: Host
@@ -78,14 +76,11 @@ class _Watch:
     before: Running
     begun: float
     wait: Wait
-    proof: Proof = field(init=False)
+    proof: Proof
     looked: float = 0.0
     main: tuple[int, int] | None = None
     ports: tuple[int, ...] = ()
     """whose listeners the next looks report"""
-
-    def __post_init__(self) -> None:
-        self.proof = Proof(self.before)
 
     @property
     def elapsed(self) -> float:

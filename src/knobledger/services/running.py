@@ -7,7 +7,8 @@ a `pid` command of its own, which could do anything.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from knobledger.errors import StateUnknown
 from knobledger.hosts.config import Service
@@ -17,8 +18,7 @@ from knobledger.hosts.procfs import look as look_words
 LOOK_TIMEOUT_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(Struct, frozen=True):
     """One process of a host."""
 
     pid: int
@@ -39,8 +39,7 @@ class Process:
         return self.pid, self.ticks
 
 
-@dataclass(frozen=True, slots=True)
-class UnitFacts:
+class UnitFacts(Struct, frozen=True):
     """What systemd says of a unit (`systemctl show`)."""
 
     load: str
@@ -62,16 +61,14 @@ class UnitFacts:
     """None: for ever"""
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(Struct, frozen=True):
     """A process that holds a listening TCP port open."""
 
     port: int
     process: Process
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(Struct, frozen=True):
     """A service at one moment."""
 
     service: str

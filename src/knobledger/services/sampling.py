@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from knobledger.errors import KnobError, NoMetrics, Unknown, Usage
 from knobledger.hosts.host import Host
@@ -20,8 +21,7 @@ PATIENCE_S = 10.0
 """a server that has not answered for so long is gone"""
 
 
-@dataclass(slots=True)
-class Sampling:
+class Sampling(Struct):
     """What was sampled so far."""
 
     metric: str

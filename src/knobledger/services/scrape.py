@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from knobledger.errors import NoMetrics, Refused, Unknown
 from knobledger.hosts.host import Host
@@ -18,16 +19,14 @@ from knobledger.services.dialled import NoAnswer, fetch
 Kind = Literal["gauge", "counter"]
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A metric by the name of its samples, and the labels that its series must have."""
 
     metric: str
     labels: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """The series of one look: label text (`engine="0",tp_rank="1"`) to value."""
 
     name: str

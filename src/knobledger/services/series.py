@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
+
+from msgspec import Struct
 
 from knobledger.events.watching import Shape
 
@@ -20,8 +21,7 @@ Sample = Mapping[str, float] | None
 """one look at a metric: a value for each of its series, by the text of its labels"""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """The shape of a series, and its figures; None where there was no sample."""
 
     shape: Shape
@@ -40,7 +40,7 @@ class Seen:
     """the same per second"""
     resets: int = 0
     """of a counter: how often a series of it fell back"""
-    reset_at: tuple[int, ...] = field(default=())
+    reset_at: tuple[int, ...] = ()
     """the indices of the samples that showed this"""
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from knobledger.events.watching import Presence
 from knobledger.services.running import Process
@@ -24,8 +25,7 @@ _SHORT = re.compile(r"-[A-Za-z]")
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "busybox", "zsh", "ksh", "mksh"})
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """The environment of one process; `closed` says why names may be missing from `values`."""
 
     values: Mapping[str, str] = field(default_factory=dict)
@@ -61,8 +61,7 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-@dataclass(frozen=True, slots=True)
-class Proc:
+class Proc(Struct, frozen=True):
     """One process of a service with what it was started with."""
 
     process: Process
@@ -84,8 +83,7 @@ class Proc:
         return len(words) == 1 and (" " in words[0] or self.environment.closed == "overwritten")
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """What one process says of one knob."""
 
     pid: int

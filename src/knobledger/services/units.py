@@ -7,7 +7,9 @@ beats `Environment`: each leaves a file that says one thing and a unit that does
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from knobledger.errors import Refused
 from knobledger.hosts.config import Target
@@ -17,8 +19,7 @@ from knobledger.names import HostPath
 from knobledger.services.running import UnitFacts
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
+class Mismatch(Struct, frozen=True):
     """Something that a file says and systemd does not do."""
 
     target: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from knobledger.errors import Contradicted, Refused, Unknown, Usage
 from knobledger.hosts.mistakes import nearest

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from knobledger import fleet
 from knobledger.apply import ready
@@ -207,12 +208,14 @@ class Changing(Confirming, Restarting, Asking):
         """
         found = self.find_plan(plan)
         ready(self.desk, found)
+        assert self.desk.binding
+        self.desk.binding.check(found.id, found.planned)
         self.check_restart(found)
         if self._needs_signature(found):
             from knobledger import approving
 
             approving.require(self.desk, self.config, found)
-        if found.planned.services:
+        if found.planned.only_restarts:
             live = self.restart_planned(found)
             return replace(plan_report(self.state, found, self.now), live=live)
         targets = [self.config.target(file.target) for file in found.planned.files]
@@ -232,6 +235,7 @@ class Changing(Confirming, Restarting, Asking):
             target.name: self.restarts_of(found, file)
             for target, file in zip(targets, found.planned.files, strict=True)
         }
+        self.will_commit()
         failures = fleet.carry_out(self.desk, found, targets, self.host, self.watch, compare, restarts)
         if failures and len(targets) == 1:
             raise failures[targets[0].name]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
+
+from msgspec.structs import replace
 
 from knobledger.errors import KnobError, PlanMode, Refused
 from knobledger.event import moment_of

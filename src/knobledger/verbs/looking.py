@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from knobledger.errors import Drifted, KnobError
+from msgspec.structs import replace
+
+from knobledger.errors import KnobError
 from knobledger.report.plans import PlanReport, plan_report
 from knobledger.state import Plan
 from knobledger.verbs.serving import Serving
 
 if TYPE_CHECKING:
+    from knobledger.events.watching import ObservedMetric
     from knobledger.hosts.config import Target
     from knobledger.looking import Query
     from knobledger.moment import Resolved
@@ -44,41 +47,46 @@ class Looking(Serving):
         return looking.entry(self.state, id_)
 
     def _shown(self, plan: Plan) -> PlanReport:
-        stale = preview = None
+        stale, why = None, ""
         if plan.status(self.now) in ("open", "approved"):
             try:
-                stale = self._outdated(plan) or any(
+                stale = any(
                     self.host(target.host).read(target.path).digest != file.base
                     for file in plan.planned.files
                     for target in [self.config.target(file.target)]
                 )
+                if not stale and self.desk.binding:
+                    why, _ = self.desk.binding.objection(plan.id, plan.planned)
             except KnobError as error:
                 self.notes.append(f"whether the plan is stale could not be looked up: {error.message}")
-            preview = self._to_restart(plan)
-        return plan_report(self.state, plan, self.now, stale=stale, restart_preview=preview)
+        report = plan_report(
+            self.state,
+            plan,
+            self.now,
+            stale=bool(why) or stale,
+            stale_because=why,
+            restart_preview=None if plan.is_change or plan.begun else self._to_restart(plan),
+        )
+        if plan.planned.hypotheses or self.state.anything_asked:
+            from knobledger.report.grounds import grounds
+
+            report = replace(report, grounds=grounds(self.state, plan))
+        seen = [event for event in self.state.events.values() if event.kind == "observed_metric"]
+        mine = [event for event in seen if getattr(event, "plan", None) == plan.id]
+        return replace(report, observed=tuple(cast("list[ObservedMetric]", mine)))
 
     def _to_restart(self, plan: Plan) -> RestartPreview | None:
-        """The services that a plan restarts, in order, with what they took before."""
+        """What its restart would take, by the recorded times."""
         scope = plan.planned.restart
         if scope == "none":
             return None
-        from knobledger.restarting import restarted_by
-
         try:
+            from knobledger.restarting import restarted_by
+
             return self._preview(restarted_by(self.config, plan.planned), scope)
         except KnobError as error:
-            self.notes.append(f"it could not be applied as hosts.toml is now: {error.message}")
+            self.notes.append(f"what it would restart could not be looked up: {error.message}")
             return None
-
-    def _outdated(self, plan: Plan) -> bool:
-        """hosts.toml says something else now of the services of a plan that only restarts."""
-        from knobledger.restarting import check_as_planned
-
-        try:
-            check_as_planned(self.desk, self.config, plan)
-        except Drifted:
-            return True
-        return False
 
     def _usual(self) -> tuple[Target, ...]:
         """What is looked at where nobody names anything; that it is nothing is said, with what to type."""
@@ -115,20 +123,24 @@ class Looking(Serving):
             from knobledger import drifting
 
             drift = drifting.drift(self.desk, usual, self.host)
-        return looking.since(self.desk, start, until, only.name if only else None, drift)
+        end = until.instant if until else self.now
+        desk = self.excerpt(lambda taken: taken.since(start.instant, end))
+        return looking.since(desk, start, until, only.name if only else None, drift)
 
     def log(self, query: Query) -> Log:
         """Events that match, newest first, by the SQL index."""
         from knobledger import looking
 
-        return looking.log(self.desk, query)
+        found = looking.matches(self.ledger, query)
+        desk = self.excerpt(lambda taken: taken.plans_of(stored.event for stored in found))
+        return looking.log(desk, found)
 
     def blame(self, target: str, names: Sequence[str] = ()) -> Blame:
         """Each line of a target with the entry that brought it; with `names`, the history of these knobs."""
         from knobledger import blaming
 
         where, host = self.only(target)
-        return blaming.blame(self.desk, where, host, names)
+        return blaming.blame(self.excerpt(lambda taken: taken.target(where.name)), where, host, names)
 
     def diff(self, target: str, a: str | None, b: str | None) -> Difference:
         """The difference of two states of a target (a change, a backup, `live`), or of two targets."""

@@ -127,7 +127,7 @@ class Recovering(Serving):
     def _change_of(self, root: Chain) -> EventId | None:
         """The change that a restart belongs to; None for one that was only asked for, with or without a plan."""
         plan = self.state.plans.get(root.started.plan or EventId(""))
-        return None if plan is None or plan.planned.services else plan.id
+        return None if plan is None or plan.planned.only_restarts else plan.id
 
     def _permit(self, services: Sequence[str], plan: EventId | None) -> None:
         """Where a policy wants signatures, only what was signed is finished, and only while it is not done.
@@ -152,6 +152,8 @@ class Recovering(Serving):
             self._permit_back(original)
             found = original
         approving.require(self.desk, self.config, found)
+        if approving.policy_of(self.desk, self.config, found.planned) == "confirm":
+            return
         chains = [one for one in self.state.serving.chains.values() if one.started.plan == found.id]
         done = any(one.ended and one.ended.outcome == "done" for one in chains)
         if done or not set(services) <= set(restarted_by(self.config, found.planned)):

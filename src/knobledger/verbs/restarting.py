@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from knobledger.errors import NotApproved, PlanMode
 from knobledger.names import short
@@ -45,7 +46,7 @@ class Restarting(Serving):
         from knobledger.restarting import draft_restart
 
         options = Options(why=why, restart=scope)
-        made = self.state.plans[draft_restart(self.desk, self.config, services, policy, options)]
+        made = self.state.plans[draft_restart(self.desk, services, policy, options)]
         return plan_report(self.state, made, self.now, restart_preview=preview)
 
     def restart(self, names: Sequence[str], scope: RestartScope) -> RestartReport:

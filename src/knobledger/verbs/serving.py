@@ -144,9 +144,8 @@ class Serving(Opening):
         Raises `Refused`, `Busy`, `Drifted`.
         """
         if plan.planned.restart != "none":
-            from knobledger.restarting import check_as_planned, restarted_by
+            from knobledger.restarting import restarted_by
 
-            check_as_planned(self.desk, self.config, plan)
             services = restarted_by(self.config, plan.planned)
             self._preview(services, plan.planned.restart)
             self._taken_over(services)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from knobledger.knobs.shell.state import Arg
 from knobledger.knobs.shell.syntax import Simple
@@ -47,8 +48,7 @@ _BLOCKING = _names("""
 """)
 
 
-@dataclass(slots=True, eq=False)
-class Candidate:
+class Candidate(Struct, eq=False):
     """A command that may be the launch, and what decides what it sees."""
 
     position: int

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
+from msgspec import Struct, field
+
+from knobledger.collecting import no_collection
 from knobledger.knobs.occurrence import Dialect, Launch, Note, Scope
 from knobledger.knobs.shell.comments import commented
 from knobledger.knobs.shell.frame import Frame
@@ -21,8 +21,7 @@ from knobledger.knobs.shell.warn import warnings
 from knobledger.knobs.site import SITES, Choice, Site
 
 
-@dataclass(slots=True)
-class ShellFound:
+class ShellFound(Struct):
     """What a shell file holds."""
 
     sites: list[Site]
@@ -44,20 +43,8 @@ class ShellFound:
 def read_shell(content: bytes, dialect: Dialect, sources: Mapping[str, bytes]) -> ShellFound:
     """Read a shell script, or a file that a shell sources under `set -a`."""
     text = content.decode("latin-1")
-    with _no_collection():
+    with no_collection():
         return _read(Source(text), text, dialect, sources, Frame())
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """A tree has many nodes and no cycles: looking for some, again and again, costs a third of the time."""
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            gc.enable()
 
 
 def read_string(source: Source, text: str) -> ShellFound:

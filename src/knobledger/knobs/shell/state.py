@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
+
+from msgspec import Struct, field
 
 from knobledger.knobs.occurrence import Scope
 from knobledger.knobs.shell.source import Source
@@ -82,8 +83,7 @@ class Variable(NamedTuple):
 UNKNOWN = Variable()
 
 
-@dataclass(slots=True)
-class State:
+class State(Struct):
     """The variables at one point of a script.
 
     A way that may be taken from here (an arm, a subshell) is followed on a copy. A copy only holds what changes on it

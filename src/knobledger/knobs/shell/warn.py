@@ -31,6 +31,11 @@ def warnings(
                 line,
                 "this comment stands inside a continued command and ends it: what follows is another command",
             )
+    for start in sorted({site.statement[0] for site in sites if _stands_alone(site)}):
+        yield Note(
+            registry.line_of(start),
+            "a flag where a command should begin: the command above has ended before this line",
+        )
     if "\\ " in text or "\\\t" in text:
         for match in _SPACE_AFTER_BACKSLASH.finditer(text):
             line = registry.line_of(match.start())
@@ -44,6 +49,13 @@ def warnings(
     for fault in registry.faults:
         yield Note(registry.line_of(fault.start), f"can't be read from here on: {fault.message}")
     yield from _losing(registry, sites, seen, launches)
+
+
+def _stands_alone(site: Site) -> bool:
+    """The flag is the first word of its command: the backslash of the line above is missing, or a blank line follows it."""
+    return (
+        site.name.startswith("-") and site.active and site.file is None and site.statement[0] == site.whole[0]
+    )
 
 
 def _carriage_returns(text: str, registry: Registry, sites: Sequence[Site]) -> Note:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 from knobledger.knobs.shell.source import decode
 from knobledger.knobs.shell.state import Arg
@@ -79,8 +80,7 @@ class Setting(NamedTuple):
     """where the value ends in the word's text, if a comma follows"""
 
 
-@dataclass(slots=True)
-class Unwrapped:
+class Unwrapped(Struct):
     """What remains when the wrappers are taken off."""
 
     args: list[Arg]

@@ -1,0 +1,297 @@
+"""The events that one question hangs on, found by the index: folded, they answer it as all events would.
+
+What became of a knob's edit hangs on the edits of the same knob on the same target, so these come whole, with all that
+was done by their plans. Order hangs on causes as well as on time (`folds/order.py`): where an edge leads to a later
+moment (a clock was set back, or two machines' clocks differ), all events between these two moments come too.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from knobledger.errors import LedgerBroken
+from knobledger.event import KINDS, decode, stamp
+from knobledger.events.entry import Event
+from knobledger.folds.serving import NAMED
+from knobledger.ledger.days import days, ids_in
+from knobledger.ledger.index import Index
+from knobledger.ledger.store import Ledger
+from knobledger.names import EventId, TargetName
+
+WORTHWHILE = 2_000
+"""in a ledger of more events an excerpt is quicker than all of them, though the index may have to be made first"""
+_PLENTY = 20_000
+"""where clocks went wrong for as long as it takes to write so many events, no excerpt is made"""
+
+_WRITTEN = ("applied", "settled")
+_DECISIONS = ("approved", "rejected")
+"""events of a plan that say nothing of what became of it once it was applied"""
+_ASKING = tuple(kind for kind, (topic, _) in KINDS.items() if topic == "asking")
+
+_Found = Iterable[tuple[str, str]]
+"""(id, body)"""
+
+
+class TooMuch(Exception):
+    """An excerpt would be about as much as all events."""
+
+
+def worthwhile(ledger: Ledger) -> bool:
+    """Whether the ledger has an index, or is so large that one is worth making."""
+    if (ledger.root / ".knobledger" / "index.sqlite").exists():
+        return True
+    found = 0
+    for day in days(ledger.folder):
+        found += len(ids_in(ledger.folder, day))
+        if found > WORTHWHILE:
+            return True
+    return False
+
+
+class Excerpt:
+    """Events of one ledger, gathered for one question: its methods add to them, `events` decodes them."""
+
+    def __init__(self, index: Index) -> None:
+        """Brings the index up to date. Raises as `Index.update`."""
+        self._index = index.reader()
+        self._bodies: dict[str, str] = {}
+        self._known: set[str] = set()
+        """changes and observations that came with all that hangs on them"""
+        self._knobs: set[tuple[str, str]] = set()
+        self._observed: set[str] = set()
+        """targets"""
+
+    def events(self) -> dict[EventId, Event]:
+        """What was gathered, in no order. Raises `TooMuch`, and `LedgerBroken` at an event that can't be read."""
+        found = {EventId(id_): _decoded(id_, body) for id_, body in self._bodies.items()}
+        for id_, body in self._between_clocks(sorted(event.at for event in found.values())):
+            if id_ not in found:
+                found[EventId(id_)] = _decoded(id_, body)
+        return found
+
+    def since(self, start: datetime, until: datetime) -> None:
+        """What changed, was seen, restarted or said in `start <= at < until`, and what became of it."""
+        begin, end = stamp(start), stamp(until)
+        done = [plan for plan, _ in self._of_kinds("e.plan, e.id", _WRITTEN, begin, end)]
+        # an edit by hand was there before somebody saw it, so one that was seen later may belong here as well
+        seen = list(self._of_kinds("e.id, e.target", ("observed",), begin))
+        self._take_whole([*done, *(id_ for id_, _ in seen)])
+        for _, target in seen:
+            self._take_observed(target)
+        self._take(self._of_kinds("e.id, e.body", ("noted", "expired"), begin, end))
+        for id_, body in self._of_kinds("e.id, e.body", ("restart_started",), begin):
+            self._take_chain(id_, body)
+        self._take(self._of_kinds("e.id, e.body", _ASKING))
+
+    def plans_of(self, events: Iterable[Event]) -> None:
+        """The plans that events are about, each without what was done by it."""
+        for plan in {plan for event in events if (plan := getattr(event, "plan", None))}:
+            self._take(self._ask("SELECT id, body FROM event WHERE id = ?", plan))
+
+    def target(self, name: TargetName) -> None:
+        """All that was done on a target, and seen there, but for who allowed it."""
+        self._take(
+            self._ask(
+                f"{_BY_FACET} WHERE f.facet = 'target' AND f.value = ? AND e.kind NOT IN {_marks(_DECISIONS)}",
+                *(name, *_DECISIONS),
+            )
+        )
+
+    def footing(self) -> None:
+        """What the footer of every command tells: what is armed; restarts owed or in the middle; what is not healthy.
+
+        Of services that owe a restart, the first `NAMED` and one more, by name.
+        """
+        for plan, target in self._ask(
+            "SELECT e.plan, e.target FROM facet f CROSS JOIN event e ON e.id = f.event WHERE f.facet = 'armed'"
+        ):
+            self._take(
+                self._ask(
+                    "SELECT id, body FROM event WHERE plan = ? "
+                    "AND (kind = 'planned' OR (target = ? AND kind IN ('arming', 'armed')))",
+                    *(plan, target),
+                )
+            )
+        for id_, body in self._ask(f"{_BY_FACET} WHERE f.facet = 'chain open'"):
+            self._take_chain(id_, body)
+        for service, bad, good in self._ask(_NEWEST_HEALTH):
+            if good is None or bad >= good or self._tangled(bad, good):
+                self._take_newest("unhealthy", service)
+                self._take_newest("healthy", service)
+        self._take_owed()
+
+    def _take_owed(self) -> None:
+        certain: set[str] = set()
+        for target, written, renewed, live in sorted(self._ask(_STANDING), key=lambda row: _service(row[0])):
+            others = max(renewed or "", live or "")
+            if written and renewed and renewed > max(written, live or ""):
+                if not self._tangled(max(written, live or ""), renewed):
+                    continue
+            elif written and written > others and not self._tangled(others, written):
+                certain.add(_service(target))
+            self._take_newest("written", target)
+            self._take_newest("renewed", _service(target))
+            self._take(
+                self._ask(
+                    f"{_BY_FACET} WHERE f.facet = 'live' AND f.value = ? AND f.at >= ?", target, written or ""
+                )
+            )
+            if len(certain) > NAMED:
+                return
+
+    def _take_newest(self, facet: str, value: str) -> None:
+        self._take(
+            self._ask(
+                f"{_BY_FACET} WHERE f.facet = ? AND f.value = ? ORDER BY f.at DESC, f.event DESC LIMIT 1",
+                *(facet, value),
+            )
+        )
+
+    # -- what hangs together -----------------------------------------------
+
+    def _take(self, found: _Found) -> None:
+        self._bodies.update(found)
+
+    def _take_whole(self, ids: Iterable[str]) -> None:
+        """Changes and observations with all that was done by them, and all edits of the knobs that they touch.
+
+        So do those that they undo; the others that touch these knobs come without the rest that they touch.
+        """
+        waiting = list(ids)
+        while waiting:
+            id_ = waiting.pop()
+            if id_ in self._known:
+                continue
+            self._known.add(id_)
+            self._take_one(id_)
+            for target, knob in self._ask("SELECT DISTINCT target, knob FROM edit WHERE change = ?", id_):
+                self._take_knob(target, knob)
+            waiting += [
+                undone
+                for (undone,) in self._ask(
+                    "SELECT json_extract(body, '$.undoes') FROM event WHERE id = ?", id_
+                )
+                if undone
+            ]
+
+    def _take_one(self, id_: str) -> None:
+        """A change with all that was done by it, or an observation."""
+        self._take(
+            self._ask(
+                f"SELECT id, body FROM event WHERE plan = ? AND kind NOT IN {_marks(_DECISIONS)}",
+                *(id_, *_DECISIONS),
+            )
+        )
+        if id_ not in self._bodies:
+            self._take(self._ask("SELECT id, body FROM event WHERE id = ?", id_))
+
+    def _take_knob(self, target: str, knob: str) -> None:
+        """Every edit of a knob."""
+        if (target, knob) in self._knobs:
+            return
+        self._knobs.add((target, knob))
+        self._take_observed(target)
+        for (id_,) in self._ask(
+            "SELECT DISTINCT change FROM edit WHERE target = ? AND knob = ?", target, knob
+        ):
+            if id_ not in self._bodies:
+                self._take_one(id_)
+
+    def _take_observed(self, target: str) -> None:
+        """All that was observed on a target: of the past, what is told twice counts once, and has an order of its own."""
+        if target not in self._observed:
+            self._observed.add(target)
+            self._take(self._ask(f"{_BY_FACET} WHERE f.facet = 'observed' AND f.value = ?", target))
+
+    def _take_chain(self, id_: str, body: str) -> None:
+        """A chain of restarts, and the beginning of those that took it over."""
+        self._take([(id_, body)])
+        self._take(self._ask(f"{_BY_FACET} WHERE f.facet IN ('chain', 'resumed') AND f.value = ?", id_))
+
+    def _tangled(self, early: str, late: str) -> bool:
+        """Whether time alone does not tell which of two moments' events came first."""
+        return any(begin <= early and late <= end for begin, end in self._clocks)
+
+    @cached_property
+    def _clocks(self) -> list[tuple[str, str]]:
+        """The intervals in which an edge leads back in time, joined where they overlap."""
+        joined: list[tuple[str, str]] = []
+        for early, late in sorted(self._ask("SELECT at, value FROM facet WHERE facet = 'later parent'")):
+            if joined and early <= joined[-1][1]:
+                joined[-1] = joined[-1][0], max(late, joined[-1][1])
+            else:
+                joined.append((early, late))
+        return joined
+
+    def _between_clocks(self, moments: list[str]) -> Iterator[tuple[str, str]]:
+        """All events of such an interval, if at least two of these moments lie in it."""
+        for early, late in self._clocks:
+            if bisect_right(moments, late) - bisect_left(moments, early) < 2:
+                continue
+            found = self._ask("SELECT id, body FROM event WHERE at >= ? AND at <= ?", early, late)
+            for n, one in enumerate(found):
+                if n == _PLENTY:
+                    raise TooMuch
+                yield one
+
+    # -- the index ---------------------------------------------------------
+
+    def _ask(self, said: str, *values: str) -> Iterator[Any]:
+        yield from self._index.execute(said, values)
+
+    def _of_kinds(self, columns: str, kinds: Iterable[str], begin: str = "", end: str = "~") -> _Found:
+        for kind in kinds:
+            yield from self._index.execute(
+                f"SELECT {columns} FROM facet f CROSS JOIN event e ON e.id = f.event "
+                "WHERE f.facet = 'kind' AND f.value = ? AND f.at >= ? AND f.at < ?",
+                (kind, begin, end),
+            )
+
+
+def _decoded(id_: str, body: str) -> Event:
+    try:
+        return decode(body.encode())
+    except LedgerBroken as e:
+        raise LedgerBroken(f"the event {id_} can't be read: {e.message}", hint="`knob verify`") from e
+
+
+_BY_FACET = "SELECT e.id, e.body FROM facet f CROSS JOIN event e ON e.id = f.event"
+
+
+def _marks(values: tuple[str, ...]) -> str:
+    return f"({', '.join('?' * len(values))})"
+
+
+def _service(target: str) -> str:
+    return target.partition(":")[0]
+
+
+def _values(facet: str) -> str:
+    """The different values of a facet as a table: one step in the index for each, however many events have it."""
+    least = f"(SELECT MIN(value) FROM facet WHERE facet = '{facet}'"
+    following = f"{least} AND facet.value > v.value) FROM {{0}} v WHERE v.value IS NOT NULL"
+    return f"(value) AS (SELECT {least}) UNION ALL SELECT {following})"
+
+
+def _newest(facet: str, value: str) -> str:
+    return f"(SELECT MAX(at) FROM facet WHERE facet = '{facet}' AND facet.value = {value})"
+
+
+_NEWEST_HEALTH = (
+    f"WITH RECURSIVE s{_values('unhealthy').format('s')} "
+    f"SELECT s.value, {_newest('unhealthy', 's.value')}, {_newest('healthy', 's.value')} "
+    "FROM s WHERE s.value IS NOT NULL"
+)
+"""each service that ever was unhealthy, when it was so last, and when it was healthy last"""
+_STANDING = (
+    f"WITH RECURSIVE w{_values('written').format('w')}, l{_values('live').format('l')}, "
+    "t(value) AS (SELECT value FROM w UNION SELECT value FROM l) "
+    f"SELECT t.value, {_newest('written', 't.value')}, "
+    f"{_newest('renewed', 'substr(t.value, 1, instr(t.value || chr, chr) - 1)').replace('chr', repr(':'))}, "
+    f"{_newest('live', 't.value')} FROM t WHERE t.value IS NOT NULL"
+)
+"""each target that was written or seen live: when last, and when its service last brought up new processes"""
