@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from rich.text import Text
 
 from knobledger.demo import handover, inquest
 from knobledger.demo.commands import Commands
+from knobledger.demo.load import load
 from knobledger.demo.owner import Agent, Owner, check_tools
 from knobledger.demo.stage import KNOB, Stage
 from knobledger.hosts.config import Config
@@ -28,6 +30,9 @@ from knobledger.hosts.connect import connect
 from knobledger.hosts.host import Host
 from knobledger.quoting import command_line
 
+RUNNING = "sglang:num_running_reqs"
+CLIENTS = 53
+"""as many as decode ran at once on that evening"""
 WATCHDOG = "SGLANG_DISAGGREGATION_INFLIGHT_TIMEOUT"
 _HARNESS = Path(__file__).parent / "harness.py"
 
@@ -190,6 +195,7 @@ def _after(play: Play) -> None:
     play.tell("The value out of the running process.")
     live = play.there(f"tr '\\0' '\\n' </proc/$(./service.sh pid decode)/environ | grep {KNOB}")
     play.prove("the running decode process has 512", live.strip() == f"{KNOB}=512")
+    _watched(play)
     play.tell(
         "A backup copied back by hand would drop what others added since. An undo of the knob keeps it."
     )
@@ -207,6 +213,19 @@ def _after(play: Play) -> None:
     )
     play.knob("verify")
     play.here("git", "-C", os.fspath(play.stage.root), "log", "--oneline", shown="git log --oneline")
+
+
+def _watched(play: Play) -> None:
+    play.tell(f"Under load: {CLIENTS} clients at the router, and how many requests decode runs at once.")
+    with load(f"http://127.0.0.1:{play.stage.ports['router']}", CLIENTS, tokens=25):
+        words = ("gpu1/decode", RUNNING, "--for", "4s", "--every", "0.2s", "--after-restart")
+        play.knob("observe", *words)
+    entries = play.facts("log", "--kind", "observed_metric")["entries"]
+    assert isinstance(entries, list)
+    peak = re.search(r"peak (\d+)", entries[0]["text"]) if entries else None
+    play.prove(
+        f"decode was seen with up to {CLIENTS} requests", peak is not None and 0 < int(peak[1]) <= CLIENTS + 1
+    )
 
 
 def _live(play: Play) -> str:
