@@ -246,7 +246,7 @@ def _content(desk: Desk, planned: Planned, file: PlannedFile, target: Target, ho
             expected=file.base,
             found=live.digest,
         )
-    content = _rebuilt(desk, planned, file, target, host, live)
+    content = _rebuilt(planned, file, target, host, live)
     if content is None or digest_of(content) != file.result:
         raise Refused(
             f"the bytes of this plan for {target.name} can't be rebuilt here",
@@ -257,7 +257,7 @@ def _content(desk: Desk, planned: Planned, file: PlannedFile, target: Target, ho
 
 
 def _rebuilt(
-    desk: Desk, planned: Planned, file: PlannedFile, target: Target, host: Host, live: RemoteFile
+    planned: Planned, file: PlannedFile, target: Target, host: Host, live: RemoteFile
 ) -> bytes | None:
     if file.backup and file.clean:
         return host.read(file.backup).content
