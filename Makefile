@@ -11,10 +11,11 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 LAB_ARGS ?=
 FAULTS_ARGS ?= --write
+MUTANTS_ARGS ?=
 CODE := src tests docs bench
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab faults fuzz fuzz-coverage check format picture docs bench lock venv clean
+.PHONY: help demo test lab faults fuzz fuzz-coverage mutants check format picture docs bench lock venv clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +43,10 @@ fuzz-coverage: $(VENV)/.dev ## Readers and edits under atheris (FUZZ_ARGS=-max_t
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) install --no-build-isolation --editable '.[fuzz]'
 	@mkdir -p $(VENV)/fuzz && cd $(VENV)/fuzz && PYTHONPATH=$(CURDIR)/tests/knobs ../bin/python \
 	$(CURDIR)/tests/knobs/coverage_guided.py corpus -max_len=600 -timeout=60 -print_final_stats=1 $(FUZZ_ARGS)
+
+mutants: $(VENV)/.dev ## Small changes of the code that no test notices (MUTANTS_ARGS="apply ledger.store")
+	@$(BIN)/python -c 'import mutmut' 2>/dev/null || $(PIP) install --no-build-isolation --editable '.[mutation]'
+	@PYTHONPATH=tests $(BIN)/python -m mutation.run $(MUTANTS_ARGS)
 
 check: $(VENV)/.dev ## Lint, format, types, layers, generated docs
 	$(BIN)/ruff check $(CODE)
@@ -78,7 +83,7 @@ lock: $(VENV)/.dev ## Write the lock files anew (LOCK_ARGS=--upgrade takes the n
 venv: $(VENV)/.dev ## Only set up .venv, with the tools of development
 
 clean: ## Remove .venv, caches and build results
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests docs bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Debian's python3 comes without ensurepip; python3-venv brings it.

@@ -266,6 +266,7 @@ def test_a_lost_answer_that_can_not_be_looked_after_says_how_to_look_by_hand(ben
         f"nothing was changed, {digest_of(NEW)[:8]}... if the change is in"
     )
     assert caught.value.values["change"] == plan
+    assert caught.value.values["commands"] == [SUM]
     event = last(bench, Failed)
     assert isinstance(event, Failed)
     with bench.open() as workspace:

@@ -1,0 +1,175 @@
+"""What became of each mutant, kept where mutmut keeps it, and told as the tables of docs/reliability.md."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from difflib import unified_diff
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MADE = ROOT / "mutants"
+"""mutmut's folder: the changed code, and beside each module what became of its mutants, so that a run can go on"""
+KILLED, SURVIVED, UNREACHED = 1, 0, 33
+"""as mutmut's exit codes"""
+_KEPT = Path(__file__).with_name("kept.toml")
+_WORDING = "only the words of a message differ"
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """A change that no test noticed: the lines taken out and those put in, without indentation."""
+
+    name: str
+    was: str
+    now: str
+
+    @property
+    def place(self) -> str:
+        """The function, such as `ledger.store.Ledger.append`."""
+        module, _, mangled = self.name.rpartition("__mutmut_")[0].rpartition(".")
+        function = mangled.removeprefix("x_").removeprefix("xǁ").replace("ǁ", ".")
+        return f"{module.removeprefix('knobledger.')}.{function}"
+
+    @property
+    def only_words(self) -> bool:
+        """Several words between quotes were put into other letters; what is in braces is code."""
+        if self.was.startswith("case ") or re.findall("{.*?}", self.was) != re.findall("{.*?}", self.now):
+            return False
+        was, now = (
+            re.sub(r'"[^"]* [^"]*"', lambda text: text[0].replace("XX", "").casefold(), line)
+            for line in (self.was, self.now)
+        )
+        return was == now
+
+
+@dataclass(slots=True)
+class Results:
+    """Mutants by name with their exit codes; None: not run."""
+
+    codes: dict[str, int | None]
+
+    @classmethod
+    def load(cls) -> Results:
+        codes: dict[str, int | None] = {}
+        for path in _metas():
+            codes.update(json.loads(path.read_bytes())["exit_code_by_key"])
+        return cls(codes)
+
+    @staticmethod
+    def module(name: str) -> str:
+        return name.rpartition(".")[0].removeprefix("knobledger.")
+
+    def note(self, name: str, code: int) -> None:
+        self.codes[name] = code
+        path = MADE / f"src/{name.rpartition('.')[0].replace('.', '/')}.py.meta"
+        told = json.loads(path.read_bytes())
+        told["exit_code_by_key"][name] = code
+        path.write_text(json.dumps(told), encoding="utf-8")
+
+    def report(self, refused: set[str]) -> int:
+        """Prints both tables; how many survived without a reason."""
+        known, counts = _reasons(), defaultdict[str, Counter[str]](Counter)
+        for name, code in self.codes.items():
+            counts[self.module(name)][_word(name, code, refused)] += 1
+        columns = ("types", "killed", "survived", "not run")
+        print(
+            "\n| module | mutants | refused by mypy | killed | survived | not run |\n|---|---|---|---|---|---|"
+        )
+        for module, count in counts.items():
+            print(
+                f"| {module} | {count.total()} | " + " | ".join(str(count[word]) for word in columns) + " |"
+            )
+        unknown, told = 0, Counter[tuple[str, str, str, str]]()
+        for one in (survivor(n) for n, code in self.codes.items() if _word(n, code, refused) == "survived"):
+            why = _WORDING if one.only_words else known.get((one.place, one.was, one.now), "")
+            if not why:
+                unknown += 1
+                print(
+                    f"\n[[kept]]  # {one.name}\nwhere = {json.dumps(one.place)}\nwas = {json.dumps(one.was)}"
+                )
+                print(f'now = {json.dumps(one.now)}\nwhy = ""')
+            row = (one.place, one.was, one.now) if why != _WORDING else (self.module(one.name), "", "")
+            told[(*row, why)] += 1
+        print("\n| where | was | became | why it stays |\n|---|---|---|---|")
+        for (place, was, now, why), count in sorted(told.items()):
+            cells = (_cell(text) if why != _WORDING else f"{count} strings" for text in (was, now))
+            print(f"| {place} | {' | '.join(cells)} | {why} |")
+        return unknown
+
+
+def _word(name: str, code: int | None, refused: set[str]) -> str:
+    if name in refused:
+        return "types"
+    return {None: "not run", SURVIVED: "survived", UNREACHED: "survived"}.get(code, "killed")
+
+
+def _cell(text: str) -> str:
+    return "`" + text.replace("|", "\\|") + "`" if text else "nothing"
+
+
+def _metas() -> list[Path]:
+    return sorted((MADE / "src").rglob("*.py.meta"))
+
+
+def _reasons() -> dict[tuple[str, str, str], str]:
+    kept = tomllib.loads(_KEPT.read_text(encoding="utf-8")).get("kept", [])
+    return {(one["where"], one["was"], one["now"]): one["why"] for one in kept}
+
+
+@cache
+def functions(file: str) -> dict[str, tuple[int, list[str]]]:
+    """The functions in a changed file: their first line and their text; the original is `..._orig`."""
+    text = (MADE / file).read_text(encoding="utf-8")
+    lines = text.splitlines()
+    return {
+        node.name: (
+            node.lineno,
+            [line.strip().replace(node.name, "") for line in lines[node.lineno - 1 : node.end_lineno]],
+        )
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef) and "__mutmut_" in node.name
+    }
+
+
+def refused_by_types() -> set[str]:
+    """The mutants that mypy finds errors in; mutmut's own filter takes ten times as long."""
+    told = subprocess.run(
+        (
+            *(sys.executable, "-m", "mypy", "--output", "json", "--disable-error-code", "unused-ignore"),
+            *(str(path.relative_to(MADE)).removesuffix(".meta") for path in _metas()),
+        ),
+        cwd=MADE,
+        check=False,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    wrong: dict[str, set[int]] = defaultdict(set)
+    for error in map(json.loads, told.splitlines()):
+        if error["severity"] == "error":
+            wrong[error["file"]].add(error["line"])
+    return {
+        f"{file.removeprefix('src/').removesuffix('.py').replace('/', '.')}.{name}"
+        for file, lines in wrong.items()
+        for name, (first, text) in functions(file).items()
+        if not lines.isdisjoint(range(first, first + len(text)))
+    }
+
+
+def survivor(name: str) -> Survivor:
+    """What was changed, from the changed file: `mutmut show` would take a second for each."""
+    module, _, mangled = name.rpartition(".")
+    made = functions(f"src/{module.replace('.', '/')}.py")
+    old, new = made[f"{mangled.rpartition('__mutmut_')[0]}__mutmut_orig"][1], made[mangled][1]
+    changes = [
+        line for line in unified_diff(old, new, n=0, lineterm="") if not line.startswith(("---", "+++", "@@"))
+    ]
+    was, now = (" ".join(line[1:] for line in changes if line.startswith(sign)) for sign in "-+")
+    return Survivor(name, was, now)
