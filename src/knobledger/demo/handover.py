@@ -66,6 +66,7 @@ def restore(play: Play, agent: Agent) -> None:
         "The owner reads what would be done, and signs exactly that; the agent has been waiting for it."
     )
     play.knob("show", plan)
+    play.begin_picture()
     play.knob("approve", plan)
     go = _tool(play, agent).get("go_ahead", {}).get("untrusted_text", "")
     play.prove("the agent sees who signed", go == f"signature of {OWNER}")

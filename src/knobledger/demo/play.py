@@ -81,6 +81,11 @@ class Play(Struct):
         self.prove(f"exit code {expect} of `{line}`", done.status == expect)
         return text
 
+    def begin_picture(self) -> None:
+        """What was shown so far is not on the picture, if one is made."""
+        if self.console.record:
+            self.console.export_text(clear=True)
+
     def prove(self, what: str, held: bool) -> None:
         """Counts a proof, and says at once if it does not hold."""
         self.proofs.append((what, held))
@@ -131,8 +136,6 @@ def play(directory: Path | None, picture: Path | None = None) -> int:
             with Owner(root / "keys" / "anna") as owner, Agent(root) as agent:
                 inquest.weigh(acts)
                 handover.entrust(acts, owner)
-                if picture:
-                    console.export_text(clear=True)
                 handover.restore(acts, agent)
                 if picture:
                     console.save_svg(os.fspath(picture), title="knob restore")
