@@ -9,13 +9,13 @@ met: a command pays only for the kinds that its ledger holds.
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
 from typing import Any, Literal
 
+import msgspec
 import rfc8785
 
 from knobledger.errors import LedgerBroken
@@ -72,6 +72,19 @@ def topic_of(kind: str) -> Topic | None:
     return KINDS[kind][0] if kind in KINDS else None
 
 
+class _Kind(msgspec.Struct):
+    kind: str
+
+
+_KIND = msgspec.json.Decoder(_Kind)
+_FOREIGN = msgspec.json.Decoder(Foreign)
+
+
+@cache
+def _decoder(kind: str) -> msgspec.json.Decoder[Event]:
+    return msgspec.json.Decoder(class_of(kind))
+
+
 def encode(event: Event) -> bytes:
     """The canonical bytes. Text that is not Unicode (surrogate escapes) is shown as `\\xNN`.
 
@@ -91,12 +104,12 @@ def decode(content: bytes) -> Event:
     A known kind with values that only a newer version knows is `Foreign` too.
     """
     try:
-        raw: dict[str, Any] = json.loads(content)
-        if raw["kind"] in KINDS:
-            with suppress(ValueError):
-                return class_of(raw["kind"]).of(raw)
-        return Foreign.of(raw)
-    except (ValueError, KeyError, TypeError, RecursionError) as e:
+        kind = _KIND.decode(content).kind
+        if kind in KINDS:
+            with suppress(msgspec.ValidationError):
+                return _decoder(kind).decode(content)
+        return _FOREIGN.decode(content)
+    except (ValueError, RecursionError) as e:
         raise LedgerBroken(f"not an event: {str(e).splitlines()[0]}", hint="see `knob verify`") from e
 
 
