@@ -1,4 +1,4 @@
-"""Plans, by what they wait for; and which of them wait in vain, because the files are no longer those they were made for."""
+"""Plans, by what they wait for; and which of them wait in vain: what they were made for is no longer so."""
 
 from __future__ import annotations
 
@@ -29,14 +29,34 @@ def plans(
 ) -> Plans:
     """Plans that wait for somebody, newest first; with `spent` those that are over as well.
 
-    With `host` the open ones are compared with the live files; of a host that is down nothing is known.
+    With `host` the open ones are compared with the live files, the way to them and what they restart; of a host that is
+    down nothing is known.
     """
     now = desk.author.now()
     every = list(desk.state.plans.values())
     found = [plan for plan in every if spent or plan.status(now) in WAITING]
-    stale = _stale([plan for plan in found if plan.status(now) in OPEN], target, host) if host else {}
-    shown = (plan_report(desk.state, plan, now, stale=stale.get(plan.id)) for plan in reversed(found))
+    ready = [plan for plan in found if plan.status(now) in OPEN] if host else []
+    stale = _stale(ready, target, host) if host else {}
+    void = {plan.id: _void(desk, plan) for plan in ready if not stale.get(plan.id)}
+    shown = (
+        plan_report(
+            desk.state,
+            plan,
+            now,
+            stale=bool(void.get(plan.id)) or stale.get(plan.id),
+            stale_because=void.get(plan.id, ""),
+        )
+        for plan in reversed(found)
+    )
     return Plans(tuple(shown), len(every) - len(found))
+
+
+def _void(desk: Desk, plan: Plan) -> str:
+    """Why a plan is void although its files are as they were; empty where nothing says so, or nobody could be asked."""
+    with suppress(KnobError):
+        if desk.binding:
+            return desk.binding.objection(plan.id, plan.planned)[0]
+    return ""
 
 
 def _stale(

@@ -254,9 +254,11 @@ def test_what_is_restarted_was_changed(desk: Desk, now: str, words: tuple[str, .
     refused(lambda: desk.apply(plan.id), *words)
     with desk.open() as workspace:
         shown = workspace.show(plan.id)
+        [listed] = workspace.plans(live=True).plans
     assert isinstance(shown, PlanReport)
-    assert shown.stale
-    assert words[0] in shown.stale_because
+    for report in (shown, listed):
+        assert report.stale
+        assert words[0] in report.stale_because
     assert desk.untouched
     hosts.write_text(before + RESTARTABLE)
 
