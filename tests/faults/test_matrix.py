@@ -49,8 +49,11 @@ def _check(cells: list[Cell], sites: Sites) -> None:
     assert wrong == {}, f"seed {SEED}"
 
 
-def test_the_matrix_has_every_step(on_the_host: list[Cell], at_the_operators: list[Cell]) -> None:
-    assert list(dict.fromkeys(cell.row for cell in on_the_host)) == list(matrix.PLACES.values())
+def test_the_matrix_has_every_step(
+    on_the_host: list[Cell], at_the_operators: list[Cell], sites: Sites
+) -> None:
+    every = [*on_the_host, *matrix.in_place(sites)]
+    assert list(dict.fromkeys(cell.row for cell in every)) == list(matrix.PLACES.values())
     assert {"started", "outcome", "git command", "git objects", "git index"} <= {
         cell.row for cell in at_the_operators
     }
