@@ -108,21 +108,20 @@ class Looking(Serving):
             self.notes.append(f"nor on {len(errors) - 3} more targets")
         return None if errors else False
 
-    def _usual(self) -> tuple[Target, ...]:
-        """What is looked at where nobody names anything; that it is nothing is said, with what to type."""
-        found = self.config.usual_targets()
-        if not found:
+    def _say_if_there_is_nothing(self) -> None:
+        """What to type in a workspace whose hosts.toml names no service."""
+        if not self.config.services:
             self.notes.append(
                 "hosts.toml names no service yet: add `[hosts.HOST.services.NAME]` with `script = PATH` to it, then "
                 "`knob status`"
             )
-        return found
 
     def status(self, targets: Sequence[str], *, recorded: bool = False) -> Status:
         """The knobs of targets (default: all) with who set them; live unless `recorded`."""
         from knobledger import looking
 
-        wanted = self.config.targets(targets) if targets else self._usual()
+        self._say_if_there_is_nothing()
+        wanted = self.config.targets(targets) if targets else self.config.usual_targets()
         groups = {
             name: [target.name for target in self.config.targets(members)]
             for name, members in self.config.groups.items()
@@ -137,12 +136,12 @@ class Looking(Serving):
         from knobledger import looking
 
         only = self.config.target(target) if target else None
-        usual = (only,) if only else self._usual()
+        self._say_if_there_is_nothing()
         drift = None
         if live:
             from knobledger import drifting
 
-            drift = drifting.drift(self.desk, usual, self.host)
+            drift = drifting.drift(self.desk, (only,) if only else self.config.usual_targets(), self.host)
         end = until.instant if until else self.now
         desk = self.excerpt(lambda taken: taken.since(start.instant, end))
         return looking.since(desk, start, until, only.name if only else None, drift)
