@@ -8,6 +8,8 @@ oxidized#2346 (large files), community.general#12011 (nothing to change, no back
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -283,7 +285,8 @@ def test_a_file_that_changes_while_it_is_read(plain_host: LabHost, odd: str, tmp
     plain_host.at(f"{odd}/f").write_bytes(b"export KNOB=1\n" + b"a" * size)
     fill = f"(printf 'export KNOB=1\\n'; head -c {size} /dev/zero | tr '\\0' $c) >{odd}/f"
     inside = ("nsenter", "-t", str(plain_host.init), "-a", "--")
-    writer = subprocess.Popen([*inside, "sh", "-c", f"while :; do for c in a b; do {fill}; done; done"])
+    loop = f"while :; do for c in a b; do {fill}; done; done"
+    writer = subprocess.Popen([*inside, "sh", "-c", loop], start_new_session=True)
     try:
         with Workspace.open(root, ENV) as workspace:
             host = workspace.host("gpu1")
@@ -297,5 +300,5 @@ def test_a_file_that_changes_while_it_is_read(plain_host: LabHost, odd: str, tmp
                     # Never a part of one and a part of the other.
                     assert len(set(content.removeprefix(b"export KNOB=1\n"))) <= 1
     finally:
-        writer.kill()
+        os.killpg(writer.pid, signal.SIGKILL)  # nsenter, and its child in the host
         writer.wait()
