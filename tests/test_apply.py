@@ -294,7 +294,10 @@ def test_a_lost_answer_with_other_bytes_in_the_file_names_the_backup(bench: Benc
     assert caught.value.message == (
         "the connection was lost; a fresh look shows bytes that are neither those before nor those planned"
     )
-    assert caught.value.hint == f"see `knob diff gpu1/decode`; the backup is at {backup}"
+    assert caught.value.hint == (
+        f"`knob revert {plan[:8]} --exact` puts back what was there before, unless somebody else has written since: "
+        f"see `knob diff gpu1/decode`; the backup is at {backup}"
+    )
     assert caught.value.values["change"] == plan
     assert caught.value.values["commands"] == [SUM]
     assert bench.live == OTHER

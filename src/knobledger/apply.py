@@ -378,7 +378,9 @@ def _after_loss(
             raise StateUnknown(
                 f"{lost.message}; a fresh look shows bytes that are neither those before nor those planned",
                 hint=f"{way_back(plan)} puts back what was there before, unless somebody else has written since: see "
-                f"`knob diff {target.name}`; the backup is at {settled.backup or 'a place not known'}",
+                f"`knob diff {target.name}`; the backup is at {settled.backup}"
+                if settled.backup
+                else f"see `knob diff {target.name}`; the backup is at a place not known",
                 change=plan.id,
                 commands=[command_line(("sha256sum", target.path))],
             ) from lost

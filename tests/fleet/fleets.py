@@ -58,15 +58,14 @@ class Fleet:
         return {host: value_in(self.script(host)) for host in (*self.good, *self.down, *self.strange)}
 
     def away(self, host: str) -> None:
-        """Takes the host out of hosts.toml's truth: nobody answers at its port any more."""
-        self._rewrite(host, f"port = {free_port()}")
-
-    def _rewrite(self, host: str, port: str) -> None:
+        """Nobody gets a connection to the host any more; the way that hosts.toml tells stays, as plans are bound to it."""
+        nobody = self.folder / "nobody_known"
+        nobody.write_text("")
         path = self.root / "hosts.toml"
         lines = path.read_text().splitlines()
         start = lines.index(f"[hosts.{host}]")
-        at = next(n for n in range(start, len(lines)) if lines[n].startswith("port = "))
-        lines[at] = port
+        at = next(n for n in range(start, len(lines)) if lines[n].startswith("known_hosts = "))
+        lines[at] = f'known_hosts = "{nobody}"'
         path.write_text("\n".join(lines) + "\n")
 
 

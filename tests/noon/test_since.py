@@ -123,7 +123,14 @@ def test_two_services_are_compared_knob_by_knob(folder: Folder) -> None:
 def test_one_knob_wherever_it_was_ever_set(folder: Folder) -> None:
     entries = folder.json("log", "--knob", NAME)["entries"]
     assert {entry["target"] for entry in entries} == {"gpu1/decode", "gpu1/prefill"}
-    assert sum(entry["kind"] == "observed" for entry in entries) == 2
+    seen = [entry["text"].partition(",")[0] for entry in entries if entry["kind"] == "observed"]
+    assert seen == [
+        "changed by hand",
+        "first contact",
+        "changed by hand",
+        "the oldest that is left",
+        "first contact",
+    ]
     assert folder.json("log", "--knob", "NOPE")["entries"] == []
 
 

@@ -64,8 +64,9 @@ class Armings(Struct):
                 assert_never(event)
 
     def open(self) -> list[Pending]:
-        """Those whose end is not recorded, oldest first."""
-        return [pending for pending in tuple(self.by_plan.values()) if pending.end is None]
+        """Those whose end is not recorded; first the one that fires first."""
+        found = (pending for pending in tuple(self.by_plan.values()) if pending.end is None)
+        return sorted(found, key=lambda pending: (pending.deadline, pending.plan, pending.target))
 
     def on(self, target: TargetName) -> Pending | None:
         """The open one of a target."""

@@ -69,6 +69,8 @@ class Serving(Struct):
     _plans: dict[EventId, Planned] = field(default_factory=dict)
     _rolling_back: set[EventId] = field(default_factory=set)
     """plans by which a failed change takes itself back, at once"""
+    _takers: dict[EventId, EventId] = field(default_factory=dict)
+    """chain to the one that took it over"""
     _untouched: set[EventId] = field(default_factory=set)
     """changes whose restart failed before any process was asked to stop"""
     _until: dict[TargetName, EventId] = field(default_factory=dict)
@@ -76,7 +78,8 @@ class Serving(Struct):
 
     def in_the_middle(self) -> list[Chain]:
         """Chains whose end nobody recorded, and that no other took over, oldest first."""
-        return [one for one in self.chains.values() if one.ended is None and one.taken_over_by is None]
+        found = (one for one in self.chains.values() if one.ended is None and one.taken_over_by is None)
+        return sorted(found, key=lambda one: (one.started.at, one.id))
 
     def root_of(self, chain: Chain) -> Chain:
         """The chain that was begun first, if this one takes over another."""
@@ -124,7 +127,10 @@ class Serving(Struct):
                 self.current.discard(cast("Observed", event).target)
             case "restart_started":
                 started = cast("RestartStarted", event)
-                self.chains[id_] = Chain(id_, started)
+                self.chains[id_] = Chain(id_, started, taken_over_by=self._takers.get(id_))
+                if started.resumes is not None:
+                    # Where a clock was set back, the chain that is taken over may come later.
+                    self._takers[started.resumes] = id_
                 if started.resumes in self.chains:
                     self.chains[started.resumes].taken_over_by = id_
                 if started.plan in self._to_restart:

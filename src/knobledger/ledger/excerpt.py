@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from knobledger.errors import LedgerBroken
-from knobledger.event import KINDS, decode, stamp
+from knobledger.event import KINDS, decode, encode, stamp
 from knobledger.events.entry import Event
 from knobledger.folds.serving import NAMED
 from knobledger.ledger.days import days, ids_in
@@ -70,8 +70,31 @@ class Excerpt:
         found = {EventId(id_): _decoded(id_, body) for id_, body in self._bodies.items()}
         for id_, body in self._between_clocks(sorted(event.at for event in found.values())):
             if id_ not in found:
-                found[EventId(id_)] = _decoded(id_, body)
-        return found
+                event = found[EventId(id_)] = _decoded(id_, body)
+                self._take_rest(event, id_)
+        more = ((id_, body) for id_, body in self._bodies.items() if id_ not in found)
+        return found | {EventId(id_): _decoded(id_, body) for id_, body in more}
+
+    def _take_rest(self, event: Event, id_: str) -> None:
+        """What an event that came for its order alone must not stand without: its end, or what has replaced it since."""
+        match event.kind:
+            case "arming" | "armed":
+                self._take(
+                    self._ask(
+                        "SELECT id, body FROM event WHERE plan = ? AND target = ? AND kind IN "
+                        "('arming', 'armed', 'confirmed', 'disarmed', 'expired')",
+                        *(getattr(event, "plan", ""), getattr(event, "target", "")),
+                    )
+                )
+            case "restart_started":
+                self._take_chain(id_, self._bodies.get(id_) or encode(event).decode())
+            case "service_restarted":
+                for facet in ("unhealthy", "healthy", "renewed"):
+                    self._take_newest(facet, getattr(event, "service", ""))
+            case "applied" | "settled":
+                target = getattr(event, "target", "")
+                self._take_newest("written", target)
+                self._take_newest("renewed", _service(target))
 
     def since(self, start: datetime, until: datetime) -> None:
         """What changed, was seen, restarted or said in `start <= at < until`, and what became of it."""
