@@ -264,3 +264,12 @@ def test_looking_where_there_is_little_to_see(
             assert shown in out
         if not shown and words != ["drift"]:
             assert "add `[hosts.HOST.services.NAME]`" in err
+
+
+@pytest.mark.parametrize("words", [(), ("docs",)])
+def test_nothing_asked_for_is_the_help_as_it_is(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*words]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert run([*words, "--help"]) == 0
+    assert said.err == capsys.readouterr().out

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.models import CommandInfo, TyperInfo
 
 from knobledger.ahead import WITH_VALUE
 from knobledger.cli import (
@@ -89,18 +90,42 @@ def begin(
 def _narrowed(argv: list[str]) -> typer.Typer:
     """The app with nothing but the command that is asked for: typer builds the parameters of all that it has.
 
-    The whole app where its own help or a complaint about its commands may be called for.
+    The whole app where a complaint about its commands may be called for; for its own help, their names and help alone.
     """
     rest = iter(argv)
     for word in rest:
         if word in WITH_VALUE:
             next(rest, None)
             continue
+        if word in ("--help", "-h"):
+            break
+        if word.startswith("-"):
+            continue
         only = copy.copy(app)
         only.registered_commands = [info for info in app.registered_commands if info.name == word]
         only.registered_groups = [info for info in app.registered_groups if info.name == word]
         return only if only.registered_commands or only.registered_groups else app
-    return app
+    listed = copy.copy(app)
+    listed.registered_commands = [_without_parameters(info) for info in app.registered_commands]
+    listed.registered_groups = [_without_commands(info) for info in app.registered_groups]
+    return listed
+
+
+def _without_parameters(command: CommandInfo) -> CommandInfo:
+    def stand_in() -> None: ...
+
+    stand_in.__doc__ = command.callback.__doc__
+    bare = copy.copy(command)
+    bare.callback = stand_in
+    return bare
+
+
+def _without_commands(group: TyperInfo) -> TyperInfo:
+    bare = copy.copy(group)
+    assert bare.typer_instance is not None
+    bare.typer_instance = copy.copy(bare.typer_instance)
+    bare.typer_instance.registered_commands = []
+    return bare
 
 
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
@@ -121,6 +146,9 @@ def run(argv: list[str]) -> int:
         )
     except _USAGE_ERROR as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
+        if type(error).__name__ == "NoArgsIsHelpError" and not session.json:
+            session.say(message)  # nothing was asked for: the help, as it is
+            return Usage.exit_code
         return _report(Usage(_lowered(message), hint=_help_hint(error)))
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the reader of the pipe is gone
