@@ -21,6 +21,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo ## Replay the incident on an embedded SSH server (DEMO=DIR keeps it in DIR)
+	@.ci/tools openssh-client
 	@$(BIN)/knob demo $(DEMO)
 
 test: $(VENV)/.dev ## Run all tests; installs what they need (PYTEST_ARGS="-k undo")

@@ -69,7 +69,7 @@ def _run(contents: Sequence[bytes], shell: str) -> list[list[Seen] | None]:
         env = {"PATH": str(folder / "bin"), "LC_ALL": "C.UTF-8"}
         path = shutil.which(shell) or shell
         command = [path, "-c", _DRIVER, shell, *map(str, range(len(contents)))]
-        limit = 10 + _S_EACH * len(contents)
+        limit = 60 + _S_EACH * len(contents)
         subprocess.run(command, cwd=folder, env=env, timeout=limit, check=False, stdin=subprocess.DEVNULL)
         return [_seen(folder, index) for index in range(len(contents))]
 
