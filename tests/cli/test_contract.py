@@ -267,7 +267,9 @@ def test_looking_where_there_is_little_to_see(
 
 
 @pytest.mark.parametrize("words", [(), ("docs",)])
-def test_nothing_asked_for_is_the_help_as_it_is(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_asked_for_is_the_help_as_it_is(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run([*words]) == 2
     said = capsys.readouterr()
     assert said.out == ""
