@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from knobledger.drafting import Desk, strictest
+from knobledger.drafting import Desk
 from knobledger.errors import KnobError, NotApproved, Refused
 from knobledger.event import encode, moment_of
 from knobledger.events.approving import SignersTrusted
@@ -19,7 +19,7 @@ from knobledger.events.changes import Approved, Planned
 from knobledger.hosts.config import Config
 from knobledger.ledger.writing import private_folder, write_once
 from knobledger.names import EventId, digest_of, short
-from knobledger.plan import Policy
+from knobledger.plan import Policy, strictest
 from knobledger.restarting import restarted_by
 from knobledger.signing import check, sign
 from knobledger.state import Plan

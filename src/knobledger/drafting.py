@@ -35,7 +35,7 @@ from knobledger.knobs.reading import prepare
 from knobledger.ledger.snapshots import Snapshots
 from knobledger.ledger.store import Ledger
 from knobledger.names import Digest, EventId, HostPath, TargetName, digest_of
-from knobledger.plan import Ask, Edit, LaterEdit, PlannedFile, Policy, Purpose, RestartScope, Verb
+from knobledger.plan import Ask, Edit, LaterEdit, PlannedFile, Policy, Purpose, RestartScope, Verb, strictest
 from knobledger.state import State
 
 
@@ -61,6 +61,12 @@ class Desk(Struct):
             id_ = self.ledger.append(event)
             self.state.add(id_, event)
         return id_
+
+    def propose(self, planned: Planned) -> tuple[EventId, Planned]:
+        """Writes a plan down, with its planner's signature where two persons are asked for."""
+        if planned.policy == "two-person" and self.sign:
+            planned = self.sign(planned)
+        return self.write(planned), planned
 
     def reading(self, content: bytes, dialect: Dialect) -> Reading:
         """What is in these bytes; read once, on however many hosts they lie. The masker knows their secrets then."""
@@ -311,9 +317,8 @@ def write_plan(
         if desk.binding
         else (),
     )
-    if planned.policy == "two-person" and desk.sign:
-        planned = desk.sign(planned)
-    return Draft(desk.write(planned), planned, seen, remarks)
+    id_, planned = desk.propose(planned)
+    return Draft(id_, planned, seen, remarks)
 
 
 _Shown = tuple[tuple[Edit, ...], str]
@@ -365,12 +370,6 @@ def _remarks(sketches: Sequence[Sketch]) -> list[str]:
         for sketch in sketches
         if sketch.seen.drifted_from
     ]
-
-
-def strictest(policies: Iterable[Policy]) -> Policy:
-    """The one that asks for most."""
-    order: tuple[Policy, ...] = ("confirm", "signed", "two-person")
-    return max(policies, key=order.index)
 
 
 def masked_edits(masker: Masker, edits: Sequence[KnobEdit]) -> tuple[Edit, ...]:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import rfc8785
@@ -21,6 +21,7 @@ import rfc8785
 from knobledger.errors import LedgerBroken
 from knobledger.events.entry import Event, Foreign
 from knobledger.names import EventId, digest_of
+from knobledger.receipt import plainly
 
 Topic = Literal["approving", "arming", "asking", "changes", "notes", "serving", "watching"]
 """a module of `events/`"""
@@ -90,7 +91,7 @@ def encode(event: Event) -> bytes:
 
     Numbers follow RFC 8785, so integers stay below 2**53.
     """
-    return rfc8785.dumps(_printable(event.plain()))
+    return rfc8785.dumps(plainly(event, _printable))
 
 
 def id_of(content: bytes) -> EventId:
@@ -127,13 +128,5 @@ def moment_of(text: str) -> datetime:
     return moment
 
 
-def _printable(value: Any) -> Any:
-    match value:
-        case str():
-            return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-        case dict():
-            return {key: _printable(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_printable(item) for item in value]
-        case _:
-            return value
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

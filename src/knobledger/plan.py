@@ -5,6 +5,7 @@ The undoing of a change is in `undo.py`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from knobledger.names import Digest, EventId, HostPath, TargetName
@@ -16,6 +17,14 @@ Policy = Literal["confirm", "signed", "two-person"]
 Finding = Literal["wrongful suspect", "justified", "under test", "unproven", "unexplained"]
 """what the verdicts mean for a change"""
 RestartScope = Literal["none", "service", "dependents", "group"]
+
+_POLICIES: tuple[Policy, ...] = ("confirm", "signed", "two-person")
+"""from the weakest to the strictest"""
+
+
+def strictest(policies: Iterable[Policy]) -> Policy:
+    """The one that asks for most."""
+    return max(policies, key=_POLICIES.index)
 
 
 class Edit(Frozen):

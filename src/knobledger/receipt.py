@@ -5,7 +5,7 @@ These are stored in events, so their fields only ever grow.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self, dataclass_transform
 
 import msgspec
@@ -32,21 +32,24 @@ class Frozen(msgspec.Struct, metaclass=_Stored, frozen=True):
     def plain(self, *names: str) -> dict[str, Any]:
         """Its fields, or those named, in their order, down to what JSON knows."""
         fields = self.__struct_fields__
-        return {name: _plain(getattr(self, name)) for name in fields if not names or name in names}
+        return {name: plainly(getattr(self, name)) for name in fields if not names or name in names}
 
     def but(self, **fields: Any) -> Self:
         """The same with other values of these fields, not checked."""
         return msgspec.structs.replace(self, **fields)
 
 
-def _plain(value: Any) -> Any:
+def plainly(value: Any, text: Callable[[str], str] = str) -> Any:
+    """A stored value, or a part of one, down to what JSON knows; each text as `text` gives it back."""
     match value:
+        case str():
+            return text(value)
         case Frozen():
-            return value.plain()
+            return {name: plainly(getattr(value, name), text) for name in value.__struct_fields__}
         case dict():
-            return {key: _plain(item) for key, item in value.items()}
+            return {key: plainly(item, text) for key, item in value.items()}
         case list() | tuple():
-            return [_plain(item) for item in value]
+            return [plainly(item, text) for item in value]
         case _:
             return value
 

@@ -48,9 +48,7 @@ def draft_restart(desk: Desk, services: Sequence[str], policy: Policy, options: 
         policy=policy,
         expires=stamp(desk.author.now() + options.expires_in),
     )
-    if planned.policy == "two-person" and desk.sign:
-        planned = desk.sign(planned)
-    return desk.write(planned)
+    return desk.propose(planned)[0]
 
 
 @contextmanager

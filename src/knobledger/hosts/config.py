@@ -29,10 +29,9 @@ from knobledger.hosts.sections import (
 )
 from knobledger.knobs.occurrence import Dialect
 from knobledger.names import HostPath, TargetName
+from knobledger.plan import strictest
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_POLICIES: tuple[ApprovalPolicy, ...] = ("confirm", "signed", "two-person")
-"""from the weakest to the strictest"""
 
 
 class Service(Struct, frozen=True):
@@ -293,7 +292,7 @@ class Config(Struct, frozen=True):
             if group.approval is not None and service in self._members(group)
         ]
         if of_groups:
-            return max(of_groups, key=_POLICIES.index)
+            return strictest(of_groups)
         return self.file.hosts[host].approval or self.workspace.approval
 
 
