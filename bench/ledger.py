@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -128,21 +129,26 @@ def _measure(root: Path, size: int, runs: int, realtime: bool, *, git: bool) -> 
         "blame": lambda it: blame(
             it.excerpt(lambda taken: taken.target(WATCHED)), it.config.target(WATCHED), host
         ),
+        "plans": lambda it: it.plans(),
+        "what a change needs": lambda it: it.decides_on_targets([WATCHED]),
         "a prefix": lambda it: it.ledger.resolve(ledger.heads()[0][:8]),
     }
     ledger.heads()
     with _quietly(realtime):
         for name, ask in asked.items():
-            workspace = Workspace(root, {})
-            ask(workspace)
-            row.asked[name] = _median(lambda a=ask, w=workspace: a(w), runs)  # type: ignore[misc]
+            row.asked[name] = statistics.median(_seconds(_opened(root, ask)) for _ in range(runs + 1))
         commands = {
             "since noon": ("since", stamp(noon)),
             "log --knob": ("log", "--knob", "KNOB_7", "--limit", "100"),
             "blame": ("blame", WATCHED),
+            "plans": ("plans",),
         }
         for name, argv in commands.items():
             row.commands[name] = _median(lambda a=argv: _run(KNOB, "-C", root, *a), runs)  # type: ignore[misc]
+        numbers = count(int(time.time()))
+        row.commands["set"] = _median(
+            lambda: _run(KNOB, "-C", root, "set", WATCHED, f"KNOB_3={next(numbers)}", "--go-ahead"), runs
+        )
     if git:
         _git(root, "init", "-q", "-b", "main")
         _git(root, "config", "gc.auto", "0")
@@ -153,6 +159,13 @@ def _measure(root: Path, size: int, runs: int, realtime: bool, *, git: bool) -> 
             times = [_in_turns(root, ledger) for _ in range(runs)]
         row.appended, row.committed = (statistics.median(each) for each in zip(*times, strict=True))
     return row
+
+
+def _opened(root: Path, ask: Callable[[Workspace], object]) -> Callable[[], object]:
+    """A question to a workspace that knows its hosts already, and nothing of the ledger."""
+    workspace = Workspace(root, {})
+    _ = workspace.config.targets(), workspace.author, workspace.masker
+    return lambda: ask(workspace)
 
 
 def _in_turns(root: Path, ledger: Ledger) -> tuple[float, float]:
@@ -381,8 +394,9 @@ def _page(rows: list[Row], imported: float, argv: list[str]) -> str:
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC; {os.cpu_count()} cores, load {load}; {platform.platform()}, "
         f"Python {platform.python_version()}. Building is told in seconds of CPU. "
         f"`python -c 'import sqlmodel'` takes {imported:.2f} s.\n",
-        "| events | index built | executemany of its rows | times | since noon | log --knob | blame | a prefix |",
-        "|---|---|---|---|---|---|---|---|",
+        "| events | index built | executemany of its rows | times | since noon | log --knob | blame | plans "
+        "| what a change needs | a prefix |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         asked = " | ".join(f"{1000 * value:.1f} ms" for value in row.asked.values())
@@ -390,9 +404,9 @@ def _page(rows: list[Row], imported: float, argv: list[str]) -> str:
             f"| {row.events:,} | {row.built:.2f} s | {row.plain:.2f} s | {row.built / row.plain:.1f} | {asked} |"
         )
     out += [
-        "\n| events | knob since noon | knob log --knob | knob blame | times `import sqlmodel` | append and commit "
-        "| bare git commit | times |",
-        "|---|---|---|---|---|---|---|---|",
+        "\n| events | knob since noon | knob log --knob | knob blame | knob plans | knob set --go-ahead "
+        "| times `import sqlmodel` | append and commit | bare git commit | times |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         shown = " | ".join(f"{value:.2f} s" for value in row.commands.values())

@@ -30,6 +30,7 @@ from knobledger.events.changes import Applied, Failed, RolledBack, Settled, Star
 from knobledger.hosts.host import Transaction
 from knobledger.hosts.memory import MemoryHost
 from knobledger.knobs import Request
+from knobledger.ledger import excerpt
 from knobledger.ledger.store import Ledger
 from knobledger.names import EventId, HostPath, TargetName, digest_of
 from knobledger.receipt import GrepLine
@@ -40,8 +41,10 @@ OTHER = SERVE + b"# by hand\n"
 SUM = f"sha256sum {SCRIPT}"
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
+@pytest.fixture(params=["the whole ledger", "a part of it"])
+def bench(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    if request.param == "a part of it":
+        monkeypatch.setattr(excerpt, "worthwhile", lambda _: True)
     return Bench(tmp_path / "ws")
 
 

@@ -53,7 +53,7 @@ class Delegate(Workspace):
 
     def standing(self, plan: str) -> Standing:
         """Whether an agent may apply a plan now, and what is missing."""
-        found = self.find_plan(plan)
+        found = self._plan_to_act_on(plan)
         status = found.status(self.now)
         try:
             by = self._signed_go(found)
@@ -63,7 +63,7 @@ class Delegate(Workspace):
 
     def apply(self, plan: str) -> PlanReport:
         """Applies a plan that carries the signatures its policy asks for. A mere confirmation is none."""
-        found = self.find_plan(plan)
+        found = self._plan_to_act_on(plan)
         self._signed_go(found)
         return super().apply(found.id)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TypeVar
@@ -115,18 +115,24 @@ def since(
 
 
 def status(
-    desk: Desk, targets: Sequence[Target], hosts: HostOf | None, groups: Mapping[str, Sequence[TargetName]]
+    desk: Desk,
+    targets: Sequence[Target],
+    hosts: HostOf | None,
+    groups: Mapping[str, Sequence[TargetName]],
+    among: Collection[str] | None = None,
 ) -> Status:
     """Each target's knobs and whether it drifted; hosts that are down do not hide the others.
 
     `groups` names the targets that belong together: where their values of one knob differ, that is said.
+    `among`: the plans of which the desk knows enough to tell whether they wait; None: all.
     """
     if hosts is None:
         found = [(_recorded(desk, target), 0) for target in targets]
     else:
         found = side_by_side(desk, targets, hosts, _live)
     now = desk.author.now()
-    waiting = [p.id for p in desk.state.plans.values() if p.status(now) in ("open", "approved")]
+    plans = [plan for plan in desk.state.plans.values() if among is None or plan.id in among]
+    waiting = [plan.id for plan in plans if plan.status(now) in ("open", "approved")]
     lines = tuple(line for line, _ in found)
     return Status(
         targets=tuple(_with_restarts(line, desk.state.serving) for line in lines),
@@ -134,7 +140,7 @@ def status(
         in_doubt=tuple(f"{short(a.started.plan)} on {a.started.target}" for a in desk.state.in_doubt()),
         open_plans=tuple(map(short, waiting)),
         live=hosts is not None,
-        unreviewed=tuple(plan.id for plan in desk.state.plans.values() if plan.unreviewed),
+        unreviewed=tuple(plan.id for plan in plans if plan.unreviewed),
         differs=tuple(differences_in(groups, lines)),
         exit_code=next((code for _, code in found if code), 0),
     )

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from knobledger.ledger.excerpt import Excerpt
     from knobledger.ledger.history import Looked
     from knobledger.ledger.replica import Replica
+    from knobledger.ledger.working import WorkingExcerpt
 
 Connect = Callable[[HostConfig, Path], Host]
 
@@ -70,6 +71,8 @@ class Opening:
         self._looked: Callable[[], Looked | None] | None = None
         self._excerpt: State | None = None
         """what the footer is made from where the question needed only a part of the ledger"""
+        self._known: WorkingExcerpt | None = None
+        """what of the ledger the desk knows (`verbs/knowing.py`); None: all of it, or nothing yet"""
 
     @classmethod
     def open(
@@ -204,10 +207,18 @@ class Opening:
 
     @cached_property
     def desk(self) -> Desk:
-        """The ledger with its state, and who writes; read once per command."""
+        """The ledger with its state, and who writes; read once per command. It knows the whole ledger, unless
+        `decides_on` came first."""
+        return self._whole_desk()
+
+    @property
+    def _knows_all(self) -> bool:
+        """The desk has read the whole ledger already."""
+        return "desk" in self.__dict__ and self._known is None
+
+    def _whole_desk(self) -> Desk:
         with no_collection():
-            state = State.of((stored.id, stored.event) for stored in self.ledger.events())
-        return self._desk(state)
+            return self._desk(State.of((stored.id, stored.event) for stored in self.ledger.events()))
 
     def _desk(self, state: State) -> Desk:
         return Desk(
@@ -222,11 +233,8 @@ class Opening:
         )
 
     def excerpt(self, gather: Callable[[Excerpt], None]) -> Desk:
-        """A desk to look from, whose state knows what `gather` takes from the ledger; all where that is as quick.
-
-        Not for writing: what is written is decided on the whole ledger.
-        """
-        if "desk" in self.__dict__ or self.from_replica:
+        """A desk to look from, whose state knows what `gather` takes from the ledger; all where that is as quick."""
+        if self.from_replica or self._knows_all:
             return self.desk
         from knobledger.ledger import excerpt
 
@@ -238,7 +246,7 @@ class Opening:
                 gather(found)
                 found.footing()
                 self._excerpt = State.of(found.events().items())
-        except excerpt.TooMuch:
+        except excerpt.NoExcerpt:
             return self.desk
         return self._desk(self._excerpt)
 

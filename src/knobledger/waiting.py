@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -25,15 +25,18 @@ def plans(
     target: Callable[[str], Target],
     *,
     spent: bool = False,
+    among: Collection[str] | None = None,
+    others: int = 0,
     host: Callable[[str], Host] | None = None,
 ) -> Plans:
     """Plans that wait for somebody, newest first; with `spent` those that are over as well.
 
+    `among`: the plans of which the desk knows enough to tell; `others`: how many more there are.
     With `host` the open ones are compared with the live files, the way to them and what they restart; of a host that is
     down nothing is known.
     """
     now = desk.author.now()
-    every = list(desk.state.plans.values())
+    every = [plan for plan in desk.state.plans.values() if among is None or plan.id in among]
     found = [plan for plan in every if spent or plan.status(now) in WAITING]
     ready = [plan for plan in found if plan.status(now) in OPEN] if host else []
     stale = _stale(ready, target, host) if host else {}
@@ -48,7 +51,7 @@ def plans(
         )
         for plan in reversed(found)
     )
-    return Plans(tuple(shown), len(every) - len(found))
+    return Plans(tuple(shown), len(every) - len(found) + others)
 
 
 def _void(desk: Desk, plan: Plan) -> str:

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from knobledger.errors import LedgerBroken
-from knobledger.event import KINDS, decode, encode, stamp
+from knobledger.event import KINDS, decode, id_of, stamp
 from knobledger.events.entry import Event
 from knobledger.folds.serving import NAMED
 from knobledger.ledger.days import days, ids_in
@@ -28,16 +28,18 @@ _PLENTY = 20_000
 """where clocks went wrong for as long as it takes to write so many events, no excerpt is made"""
 
 _WRITTEN = ("applied", "settled")
+_OUTCOMES = (*_WRITTEN, "rolled_back", "failed")
+_ARMING = ("arming", "armed", "confirmed", "disarmed", "expired")
 _DECISIONS = ("approved", "rejected")
 """events of a plan that say nothing of what became of it once it was applied"""
-_ASKING = tuple(kind for kind, (topic, _) in KINDS.items() if topic == "asking")
+ASKING = tuple(kind for kind, (topic, _) in KINDS.items() if topic == "asking")
 
 _Found = Iterable[tuple[str, str]]
 """(id, body)"""
 
 
-class TooMuch(Exception):
-    """An excerpt would be about as much as all events."""
+class NoExcerpt(Exception):
+    """The whole ledger has to be read: an excerpt would be about as much, or the index can't be trusted."""
 
 
 def worthwhile(ledger: Ledger) -> bool:
@@ -59,42 +61,78 @@ class Excerpt:
         """Brings the index up to date. Raises as `Index.update`."""
         self._index = index.reader()
         self._bodies: dict[str, str] = {}
+        self._decoded: dict[EventId, Event] = {}
         self._known: set[str] = set()
         """changes and observations that came with all that hangs on them"""
         self._knobs: set[tuple[str, str]] = set()
         self._past: set[str] = set()
         """targets"""
+        self._complete: set[tuple[str, ...]] = set()
+        """what came with all that it must not stand without"""
 
     def events(self) -> dict[EventId, Event]:
-        """What was gathered, in no order. Raises `TooMuch`, and `LedgerBroken` at an event that can't be read."""
-        found = {EventId(id_): _decoded(id_, body) for id_, body in self._bodies.items()}
-        for id_, body in self._between_clocks(sorted(event.at for event in found.values())):
-            if id_ not in found:
-                event = found[EventId(id_)] = _decoded(id_, body)
+        """What was gathered, in no order, proven to have its ids.
+
+        Raises `NoExcerpt`, and `LedgerBroken` at an event that can't be read.
+        """
+        found = self._decoded
+        while fresh := [(id_, body) for id_, body in self._bodies.items() if id_ not in found]:
+            for id_, body in fresh:
+                event = found[EventId(id_)] = self._decode(EventId(id_), body)
                 self._take_rest(event, id_)
-        more = ((id_, body) for id_, body in self._bodies.items() if id_ not in found)
-        return found | {EventId(id_): _decoded(id_, body) for id_, body in more}
+            self._take(self._between_clocks(sorted(event.at for event in found.values())))
+        return dict(found)
+
+    @property
+    def size(self) -> int:
+        """How many events were gathered so far."""
+        return len(self._bodies)
+
+    def _decode(self, id_: EventId, body: str) -> Event:
+        content = body.encode()
+        if id_of(content) != id_:
+            raise NoExcerpt
+        try:
+            return decode(content)
+        except LedgerBroken as e:
+            raise LedgerBroken(f"the event {id_} can't be read: {e.message}", hint="`knob verify`") from e
 
     def _take_rest(self, event: Event, id_: str) -> None:
-        """What an event that came for its order alone must not stand without: its end, or what has replaced it since."""
+        """What an event must not stand without: its end, or what has replaced it since."""
+        plan, target = getattr(event, "plan", ""), getattr(event, "target", "")
         match event.kind:
-            case "arming" | "armed":
+            case "arming" | "armed" if self._is_new("arming", plan, target):
+                self._take(self._done(plan, target, _ARMING))
+            case "started" if self._is_new("started", plan, target):
+                self._take(self._done(plan, target, _OUTCOMES))
+            case "restart_started" if self._is_new("chain", id_):
                 self._take(
-                    self._ask(
-                        "SELECT id, body FROM event WHERE plan = ? AND target = ? AND kind IN "
-                        "('arming', 'armed', 'confirmed', 'disarmed', 'expired')",
-                        *(getattr(event, "plan", ""), getattr(event, "target", "")),
-                    )
+                    self._ask(f"{BY_FACET} WHERE f.facet IN ('chain', 'resumed') AND f.value = ?", id_)
                 )
-            case "restart_started":
-                self._take_chain(id_, self._bodies.get(id_) or encode(event).decode())
             case "service_restarted":
-                for facet in ("unhealthy", "healthy", "renewed"):
-                    self._take_newest(facet, getattr(event, "service", ""))
-            case "applied" | "settled":
-                target = getattr(event, "target", "")
+                self._take_health(getattr(event, "service", ""))
+            case "applied" | "settled" if self._is_new("written", target):
                 self._take_newest("written", target)
-                self._take_newest("renewed", _service(target))
+                self._take_health(_service(target))
+
+    def _is_new(self, *what: str) -> bool:
+        """Whether that is asked for the first time."""
+        known = what in self._complete
+        self._complete.add(what)
+        return not known
+
+    def _done(self, plan: str, target: str, kinds: tuple[str, ...]) -> _Found:
+        """What was done by a plan on one target."""
+        return self._ask(
+            f"SELECT id, body FROM event WHERE plan = ? AND target = ? AND kind IN {_marks(kinds)}",
+            *(plan, target, *kinds),
+        )
+
+    def _take_health(self, service: str) -> None:
+        """How a service is by now, and when it last had new processes."""
+        if self._is_new("health", service):
+            for facet in ("unhealthy", "healthy", "renewed"):
+                self._take_newest(facet, service)
 
     def since(self, start: datetime, until: datetime) -> None:
         """What changed, was seen, restarted or said in `start <= at < until`, and what became of it."""
@@ -106,9 +144,8 @@ class Excerpt:
         for _, target in seen:
             self._take_past(target)
         self._take(self._of_kinds("e.id, e.body", ("noted", "expired"), begin, end))
-        for id_, body in self._of_kinds("e.id, e.body", ("restart_started",), begin):
-            self._take_chain(id_, body)
-        self._take(self._of_kinds("e.id, e.body", _ASKING))
+        self._take(self._of_kinds("e.id, e.body", ("restart_started",), begin))
+        self._take(self._of_kinds("e.id, e.body", ASKING))
 
     def plans_of(self, events: Iterable[Event]) -> None:
         """The plans that events are about, each without what was done by it."""
@@ -119,7 +156,7 @@ class Excerpt:
         """All that was done on a target, and seen there, but for who allowed it."""
         self._take(
             self._ask(
-                f"{_BY_FACET} WHERE f.facet = 'target' AND f.value = ? AND e.kind NOT IN {_marks(_DECISIONS)}",
+                f"{BY_FACET} WHERE f.facet = 'target' AND f.value = ? AND e.kind NOT IN {_marks(_DECISIONS)}",
                 *(name, *_DECISIONS),
             )
         )
@@ -139,8 +176,7 @@ class Excerpt:
                     *(plan, target),
                 )
             )
-        for id_, body in self._ask(f"{_BY_FACET} WHERE f.facet = 'chain open'"):
-            self._take_chain(id_, body)
+        self._take(self._ask(f"{BY_FACET} WHERE f.facet = 'chain open'"))
         for service, bad, good in self._ask(_NEWEST_HEALTH):
             if good is None or bad >= good or self._tangled(bad, good):
                 self._take_newest("unhealthy", service)
@@ -160,7 +196,7 @@ class Excerpt:
             self._take_newest("renewed", _service(target))
             self._take(
                 self._ask(
-                    f"{_BY_FACET} WHERE f.facet = 'live' AND f.value = ? AND f.at >= ?", target, written or ""
+                    f"{BY_FACET} WHERE f.facet = 'live' AND f.value = ? AND f.at >= ?", target, written or ""
                 )
             )
             if len(certain) > NAMED:
@@ -169,7 +205,7 @@ class Excerpt:
     def _take_newest(self, facet: str, value: str) -> None:
         self._take(
             self._ask(
-                f"{_BY_FACET} WHERE f.facet = ? AND f.value = ? ORDER BY f.at DESC, f.event DESC LIMIT 1",
+                f"{BY_FACET} WHERE f.facet = ? AND f.value = ? ORDER BY f.at DESC, f.event DESC LIMIT 1",
                 *(facet, value),
             )
         )
@@ -228,12 +264,7 @@ class Excerpt:
         """All that was reconstructed of a target: what is told twice counts once, and it has an order of its own."""
         if target not in self._past:
             self._past.add(target)
-            self._take(self._ask(f"{_BY_FACET} WHERE f.facet = 'past' AND f.value = ?", target))
-
-    def _take_chain(self, id_: str, body: str) -> None:
-        """A chain of restarts, and the beginning of those that took it over."""
-        self._take([(id_, body)])
-        self._take(self._ask(f"{_BY_FACET} WHERE f.facet IN ('chain', 'resumed') AND f.value = ?", id_))
+            self._take(self._ask(f"{BY_FACET} WHERE f.facet = 'past' AND f.value = ?", target))
 
     def _tangled(self, early: str, late: str) -> bool:
         """Whether time alone does not tell which of two moments' events came first."""
@@ -251,14 +282,16 @@ class Excerpt:
         return joined
 
     def _between_clocks(self, moments: list[str]) -> Iterator[tuple[str, str]]:
-        """All events of such an interval, if at least two of these moments lie in it."""
+        """All events of such an interval, once, if at least two of these moments lie in it."""
         for early, late in self._clocks:
             if bisect_right(moments, late) - bisect_left(moments, early) < 2:
+                continue
+            if not self._is_new("between clocks", early):
                 continue
             found = self._ask("SELECT id, body FROM event WHERE at >= ? AND at <= ?", early, late)
             for n, one in enumerate(found):
                 if n == _PLENTY:
-                    raise TooMuch
+                    raise NoExcerpt
                 yield one
 
     # -- the index ---------------------------------------------------------
@@ -275,14 +308,7 @@ class Excerpt:
             )
 
 
-def _decoded(id_: str, body: str) -> Event:
-    try:
-        return decode(body.encode())
-    except LedgerBroken as e:
-        raise LedgerBroken(f"the event {id_} can't be read: {e.message}", hint="`knob verify`") from e
-
-
-_BY_FACET = "SELECT e.id, e.body FROM facet f CROSS JOIN event e ON e.id = f.event"
+BY_FACET = "SELECT e.id, e.body FROM facet f CROSS JOIN event e ON e.id = f.event"
 
 
 def _marks(values: tuple[str, ...]) -> str:

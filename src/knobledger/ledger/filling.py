@@ -41,7 +41,7 @@ def take_in(connection: sqlite3.Connection, ledger: Ledger, *, lenient: bool) ->
 
 
 def close(connection: sqlite3.Connection) -> None:
-    """Drop what marks an armed change or a chain of restarts as open, where its end has come."""
+    """Drop what marks an armed change, a chain of restarts, a plan or an attempt as open, where its end has come."""
     connection.execute(
         "DELETE FROM facet WHERE facet = 'chain open' AND EXISTS "
         "(SELECT 1 FROM facet g WHERE g.facet IN ('ended', 'resumed') AND g.value = facet.value)"
@@ -50,6 +50,15 @@ def close(connection: sqlite3.Connection) -> None:
         "DELETE FROM facet WHERE facet = 'armed' AND EXISTS (SELECT 1 FROM event a JOIN event b "
         "ON b.plan = a.plan AND b.target = a.target WHERE a.id = facet.event "
         "AND b.kind IN ('confirmed', 'disarmed', 'expired'))"
+    )
+    connection.execute(
+        "DELETE FROM facet WHERE facet = 'waiting' AND EXISTS (SELECT 1 FROM event b WHERE b.plan = facet.event "
+        "AND b.kind IN ('applied', 'rejected', 'rolled_back', 'restart_started'))"
+    )
+    connection.execute(
+        "DELETE FROM facet WHERE facet = 'doubt' AND EXISTS (SELECT 1 FROM event a JOIN event b ON b.plan = a.plan "
+        "WHERE a.id = facet.event AND json_extract(b.body, '$.attempt') = a.id AND (b.kind IN ('applied', "
+        "'rolled_back', 'settled') OR b.kind = 'failed' AND json_extract(b.body, '$.outcome') = 'unchanged'))"
     )
 
 

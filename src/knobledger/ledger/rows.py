@@ -10,8 +10,14 @@ from knobledger.names import EventId
 
 
 def _standing(kind: str, id_: str, raw: dict[str, Any]) -> list[tuple[str, str]]:
-    """Facets (name, value) that excerpts are found by; the index drops `armed` and `chain open` at their end."""
+    """Facets (name, value) that excerpts are found by; the index drops those of `filling.close` at their end."""
     match kind:
+        case "planned":
+            return [("waiting", raw["expires"])]
+        case "approved":
+            return [("glass", raw["plan"])] if raw.get("break_glass") else []
+        case "started":
+            return [("doubt", id_)]
         case "applied":
             return [("written", raw["target"])]
         case "settled":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from knobledger.opening import Opening
+from knobledger.verbs.knowing import Knowing
 
 if TYPE_CHECKING:
     from knobledger.report.drift import Adoption, Drift
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
 
-class Adopting(Opening):
+class Adopting(Knowing):
     """What is on the hosts and not in the ledger."""
 
     def drift(self, targets: Sequence[str], *, strict: bool = False) -> Drift:
@@ -21,6 +21,7 @@ class Adopting(Opening):
         from knobledger import drifting
 
         wanted = self.config.targets(targets) if targets else self.config.usual_targets()
+        self.decides_on_targets([target.name for target in wanted])
         return drifting.drift(self.desk, wanted, self.host, strict=strict)
 
     def adopt(self, targets: Sequence[str], *, backups: bool = False, record: bool = True) -> Adoption:
@@ -31,4 +32,5 @@ class Adopting(Opening):
         from knobledger import adopting
 
         wanted = self.config.targets(targets)
+        self.decides_on_targets([target.name for target in wanted])
         return adopting.adopt(self.desk, wanted, self.host, backups=backups, record=record)

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from knobledger.errors import Contradicted, Refused, Unknown, Usage
 from knobledger.hosts.mistakes import nearest
 from knobledger.names import EventId, TargetName, short
-from knobledger.opening import Opening
 from knobledger.plan import Verb
+from knobledger.verbs.knowing import Knowing
 
 if TYPE_CHECKING:
     from knobledger.drafting import Options
@@ -29,7 +29,7 @@ Taken = Sequence[tuple[TargetName, str, str | None]]
 """per target a knob and the value that it is to have; None takes it out"""
 
 
-class Asking(Opening):
+class Asking(Knowing):
     """Why something was done, and whether that still holds."""
 
     def open_hypothesis(self, slug: str, claim: str, about: Sequence[str]) -> HypothesisReport:

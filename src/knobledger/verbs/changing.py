@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from knobledger.who import signing_key
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
+_ID = re.compile(r"[0-9a-fA-F]{4,64}")
+
 
 class Changing(Confirming, Restarting, Asking):
     """Plans, go-aheads, and applying."""
@@ -33,6 +36,8 @@ class Changing(Confirming, Restarting, Asking):
         self, targets: Sequence[str], requests: Sequence[Request], options: Options
     ) -> PlanReport | NothingToDo:
         """Plans knob values (or, with None, their absence) on targets."""
+        self.decides_on_targets(targets)
+        self.decides_on_restart(targets, options.restart)
         self.check_window(targets, options)
         where = self.config.targets(targets)
         verb: Verb = "unset" if all(request.value is None for request in requests) else "set"
@@ -50,6 +55,8 @@ class Changing(Confirming, Restarting, Asking):
         self, target: str, editor: Callable[[bytes, str], bytes], options: Options
     ) -> PlanReport | NothingToDo:
         """Plans a whole file as `editor` returns it; it is given the live bytes and the file's name."""
+        self.decides_on_targets([target])
+        self.decides_on_restart([target], options.restart)
         self.check_window([target], options)
         where, _ = self.only(target)
         options = self.guarded([target], self.weighed("edit", options))
@@ -61,6 +68,7 @@ class Changing(Confirming, Restarting, Asking):
         """Plans the undoing of a change, of an edit by hand, or (`exact`) of an attempt that left neither old nor new."""
         from knobledger.undoing import change_to_revert
 
+        self.decides_on_change(change)
         found = self._torn(change) or change_to_revert(self.state, self._change_or_edit(change))
         return self._undo("revert", found, options)
 
@@ -83,6 +91,8 @@ class Changing(Confirming, Restarting, Asking):
             observation_of_copy,
         )
 
+        if what.startswith("@") or _ID.fullmatch(what):
+            self.decides_on_change(what)  # the name of a backup may be any target's
         found = change_of_backup(self.state, what)
         if found is None and (by_hand := observation_of_copy(self.state, what)):
             return self._undo("restore", change_to_revert(self.state, by_hand), options)
@@ -116,6 +126,7 @@ class Changing(Confirming, Restarting, Asking):
             applied = [event.target]
         else:
             applied = self._written(self.state.plans[change], options)
+        self.decides_on_restart(applied, options.restart)
         self.check_window(applied, options)
         options = self.guarded(applied, options)
         where = self.config.targets(applied)
@@ -157,7 +168,7 @@ class Changing(Confirming, Restarting, Asking):
         `key` signs it where the policy asks for that (else git's `user.signingkey`); for a change that was made by
         breaking the glass it is the review that closes it.
         """
-        found = self.find_plan(plan)
+        found = self._plan_to_act_on(plan)
         name = short(found.id)
         if self.planning_only:
             raise PlanMode(
@@ -213,7 +224,7 @@ class Changing(Confirming, Restarting, Asking):
 
     def reject(self, plan: str, why: str) -> Decided:
         """Turns a plan down, for good."""
-        found = self.find_plan(plan)
+        found = self._plan_to_act_on(plan)
         if found.status(self.now) not in ("open", "approved"):
             ready(self.desk, found)
         self.desk.write(Rejected(**self.desk.author.signs(), plan=found.id, why=self.masker.text(why)))
@@ -224,7 +235,7 @@ class Changing(Confirming, Restarting, Asking):
 
         With one target its error is raised; with several the report carries each outcome. Raises `Unhealthy`.
         """
-        found = self.find_plan(plan)
+        found = self._plan_to_act_on(plan)
         ready(self.desk, found)
         assert self.desk.binding
         self.desk.binding.check(found.id, found.planned)

@@ -74,6 +74,7 @@ class Confirming(Serving):
 
         if self.planning_only:
             raise PlanMode("plan mode: nothing is confirmed", hint="somebody who may act: `knob confirm`")
+        self.decides_on_change(change)
         id_ = self.find_change(change)
         waiting = [pending for pending in self.state.pending() if pending.plan == id_]
         if not waiting:
@@ -117,6 +118,7 @@ class Confirming(Serving):
 
         look = not (recorded or self.planning_only)
         lines, code = [], 0
+        self.decides_on(lambda taken: taken.armed())
         for pending in self.state.pending():
             line = PendingLine(pending, self.now)
             if look:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
@@ -35,12 +36,19 @@ class Looking(Serving):
         """Plans that wait (open, approved, in doubt), newest first; `spent` adds the rest, `live` looks who is stale."""
         from knobledger import waiting
 
-        return waiting.plans(self.desk, self.config.target, spent=spent, host=self.host if live else None)
+        if not spent:
+            self.decides_on(lambda taken: taken.waiting(self.now))
+        host, among = self.host if live else None, self._known.in_full if self._known else None
+        others = self._known.plans() - len(self._known.in_full) if self._known else 0
+        return waiting.plans(
+            self.desk, self.config.target, spent=spent, among=among, others=others, host=host
+        )
 
     def show(self, text: str) -> PlanReport | Log:
         """A plan or change in full; of another event, that event."""
         from knobledger import looking
 
+        self.decides_on_entry(text)
         if text.startswith("@"):
             return self._shown(self.state.plans[self.find_change(text)])
         id_ = self.desk.ledger.resolve(text)
@@ -122,12 +130,17 @@ class Looking(Serving):
 
         self._say_if_there_is_nothing()
         wanted = self.config.targets(targets) if targets else self.config.usual_targets()
+        self.decides_on(lambda taken: taken.waiting(self.now))
+        self.decides_on(lambda taken: taken.targets(target.name for target in wanted))
+        if self.state.anything_asked and self.state.asked.documents:
+            self.decides_on_all()  # a document may tell of any target
         groups = {
             name: [target.name for target in self.config.targets(members)]
             for name, members in self.config.groups.items()
             if members
         }
-        return looking.status(self.desk, wanted, None if recorded else self.host, groups)
+        among = self._known.in_full if self._known else None
+        return looking.status(self.desk, wanted, None if recorded else self.host, groups, among)
 
     def since(
         self, start: Resolved, until: Resolved | None, target: str | None = None, *, live: bool = False
@@ -141,6 +154,7 @@ class Looking(Serving):
         if live:
             from knobledger import drifting
 
+            self.decides_on_targets([one.name for one in ((only,) if only else self.config.usual_targets())])
             drift = drifting.drift(self.desk, (only,) if only else self.config.usual_targets(), self.host)
         end = until.instant if until else self.now
         desk = self.excerpt(lambda taken: taken.since(start.instant, end))
@@ -167,15 +181,24 @@ class Looking(Serving):
         from knobledger.undoing import change_of_backup
 
         where, _ = self.only(target)
+        self._decides_on_versions(where.name, [one for one in (a, b) if one])
         other = None
         if a and "/" in a and change_of_backup(self.state, a) is None:
             other, _ = self.only(a)
             a = "live"
         return looking.diff(self.desk, where, self.host, a, b, other)
 
+    def _decides_on_versions(self, target: str, names: Sequence[str]) -> None:
+        """Of a target, and of the changes or other targets that it is compared with."""
+        self.decides_on_targets([target])
+        for name in names:
+            with suppress(KnobError):
+                self.decides_on_targets([name]) if "/" in name else self.decides_on_entry(name)
+
     def backups(self, target: str) -> Backups:
         """The backups of a target, recorded ones and others, as they lie on the host."""
         from knobledger import looking
 
         where, host = self.only(target)
+        self.decides_on_targets([where.name])
         return looking.backups(self.desk, where, host)

@@ -32,6 +32,7 @@ class Restarting(Serving):
         where one is asked for, or has a reason to keep. Asks no host. Raises `PlanMode`, `Refused`.
         """
         services = self._in_scope(names, scope)
+        self.decides_on_restart(names, scope)
         preview = self._preview(services, scope)
         if self.planning_only and not plan:
             raise PlanMode(
@@ -56,6 +57,7 @@ class Restarting(Serving):
         policy wants a signature, and so a plan that can be signed.
         """
         services = self._in_scope(names, scope)
+        self.decides_on_restart(names, scope)
         typed = f"knob restart {' '.join(names)} --scope {scope}"
         if self.planning_only:
             raise PlanMode("plan mode: nothing is restarted", hint=f"plan it by `{typed} --plan`")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from knobledger.errors import Busy, KnobError, Refused, RolledBack, Unhealthy
 from knobledger.names import EventId, TargetName, short
-from knobledger.opening import Opening
 from knobledger.plan import RestartScope
 from knobledger.services.working import worked_on
+from knobledger.verbs.knowing import Knowing
 
 if TYPE_CHECKING:
     from knobledger.events.serving import Cause
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
 
-class Serving(Opening):
+class Serving(Knowing):
     """Restarts in order, each service proven before the next."""
 
     def _in_scope(self, names: Sequence[str], scope: RestartScope) -> tuple[str, ...]:
@@ -37,6 +38,22 @@ class Serving(Opening):
                 f"{', '.join(names)!r} stands for no service", hint="`knob status` lists the targets"
             )
         return found
+
+    def decides_on_restart(self, names: Sequence[str], scope: RestartScope) -> None:
+        """Has the desk know all services that are restarted after a change of these targets, with all their targets."""
+        if scope == "none":
+            return
+        with suppress(KnobError):
+            services = self._in_scope(names, scope)
+            where = [target.name for name in services for target in self.config.targets_of(name)]
+            self.decides_on(lambda taken: taken.targets(where))
+
+    def _plan_to_act_on(self, text: str) -> Plan:
+        """A plan by id or prefix, when the desk knows all that it may do. Raises `Unknown`."""
+        self.decides_on_change(text)
+        plan = self.find_plan(text).planned
+        self.decides_on_restart(plan.where, plan.restart)
+        return self.find_plan(text)
 
     def _preview(self, services: Sequence[str], scope: RestartScope) -> RestartPreview:
         from knobledger.report.serving import preview

@@ -218,6 +218,10 @@ class Upkeep(Recovering):
 
         if not text.strip():
             raise Refused("the note is empty", hint="`knob note TEXT`")
+        if about:
+            self.decides_on_entry(about)
+        else:
+            self.decides_on(lambda _: None)
         on = self.find_change(about) if about and about.startswith("@") else None
         on = on or (self.desk.ledger.resolve(about) if about else None)
         id_ = self.desk.write(Noted(**self.desk.author.signs(), text=self.masker.text(text), about=on))

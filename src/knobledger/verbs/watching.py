@@ -23,6 +23,7 @@ class Watching(Asking):
         """What the processes of targets have of knobs (default: all that the files decide), recorded as seen."""
         from knobledger import watching
 
+        self.decides_on_targets(targets)
         return watching.live(self.desk, self.config, self.config.targets(targets), self.host, names)
 
     def observe(

@@ -1,0 +1,75 @@
+"""What of the ledger a command has to know before it decides anything.
+
+A verb that says it is given that much; one that says nothing is given the whole ledger, and so is every verb where
+the ledger is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from knobledger.collecting import no_collection
+from knobledger.names import EventId, steps_back
+from knobledger.opening import Opening
+from knobledger.state import State
+
+if TYPE_CHECKING:
+    from knobledger.ledger.working import WorkingExcerpt
+
+
+class Knowing(Opening):
+    """Has the desk read a part of the ledger. What it knew already, and what it has written, it keeps."""
+
+    def decides_on(self, gather: Callable[[WorkingExcerpt], object]) -> None:
+        """Has the desk know what `gather` takes, and what holds for all commands."""
+        if self.from_replica or self._knows_all:
+            return
+        from knobledger.ledger import excerpt
+
+        if self._known is None and not excerpt.worthwhile(self.ledger):
+            return
+        from sqlite3 import DatabaseError
+
+        from knobledger.ledger.working import WorkingExcerpt
+
+        try:
+            with no_collection():
+                found = self._known or WorkingExcerpt(self.ledger.index())
+                before = found.size
+                gather(found)
+                if self._known is None:
+                    self.__dict__["desk"] = self._desk(State.of(found.events().items()))
+                elif found.size > before:
+                    self.desk.state = State.of((self.state.events | found.events()).items())
+                self._known = found
+        except (excerpt.NoExcerpt, DatabaseError):
+            self.decides_on_all()
+
+    def decides_on_all(self) -> None:
+        """Has the desk know the whole ledger."""
+        if not self._knows_all:
+            self._known = None
+            self.__dict__["desk"] = self._whole_desk()
+
+    def decides_on_targets(self, names: Sequence[str]) -> None:
+        """Has the desk know all of these targets."""
+        where = [target.name for target in self.config.targets(names)]
+        self.decides_on(lambda taken: taken.targets(where))
+
+    def decides_on_entry(self, text: str) -> EventId:
+        """Has the desk know an entry, or the plan or change that it is about; its id. Raises `Unknown`."""
+        if (back := steps_back(text)) is not None:
+            self.decides_on(lambda taken: taken.newest_changes(back + 1))
+            if len(self.state.changes) <= back:
+                self.decides_on_all()
+            id_ = self.find_change(text)
+        else:
+            id_ = self.ledger.resolve(text)
+        self.decides_on(lambda taken: taken.entry(id_))
+        return id_
+
+    def decides_on_change(self, text: str) -> None:
+        """The same with all targets of that plan or change."""
+        id_ = self.decides_on_entry(text)
+        self.decides_on(lambda taken: taken.targets(taken.entry(id_)))

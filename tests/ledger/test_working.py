@@ -1,0 +1,130 @@
+"""What a command decides on is known to it as the whole ledger tells it, whatever lies in that."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from ledgers import NOON, note, scratch
+from teller import LAST, TARGETS, drawn, whole
+from test_excerpt import footing
+
+from knobledger.ledger.excerpt import NoExcerpt
+from knobledger.ledger.store import Ledger
+from knobledger.ledger.working import WorkingExcerpt
+from knobledger.names import EventId, TargetName
+from knobledger.report.plans import plan_report
+from knobledger.state import Plan, State
+
+SERVICES = sorted({target.partition(":")[0] for target in TARGETS})
+NOW = NOON + timedelta(minutes=LAST)
+
+
+def _of_target(state: State, target: TargetName) -> dict[str, Any]:
+    service = target.partition(":")[0]
+    return {
+        "file": state.files.get(target),
+        "edits": {key: edits for key, edits in state.edits.items() if key[0] == target},
+        "attempts": [one for one in state.attempts.values() if one.started.target == target],
+        "plans": [
+            (id_, plan.approvals, plan.rejected)
+            for id_, plan in state.plans.items()
+            if plan.file_of(target) is not None
+        ],
+        "armed": [one for one in state.pending() if one.target == target],
+        "owed": state.serving.owed.get(target),
+        "current": target in state.serving.current,
+        "unhealthy": state.serving.unhealthy.get(service),
+        "starts": (state.serving.expected_start_s(service), state.serving.slowest_start_s(service)),
+        "stop": state.serving.expected_stop_s(service),
+        "newest": state.newest,
+    }
+
+
+def _of_plan(state: State, plan: Plan) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "report": plan_report(state, plan, NOW).to_json(),
+        "attempts": plan.attempts,
+        "approvals": plan.approvals,
+        "unreviewed": plan.unreviewed,
+        "depth": state.undo_depth(plan.id),
+    }
+    return facts | ({"finding": state.finding(plan.id)} if plan.is_change else {})
+
+
+def _waiting(state: State, among: Collection[str]) -> dict[str, Any]:
+    plans = [plan for plan in state.plans.values() if plan.id in among]
+    found = [plan for plan in plans if plan.status(NOW) in ("open", "approved", "in doubt")]
+    return {
+        "plans": [plan_report(state, plan, NOW).to_json() for plan in found],
+        "in doubt": {one.id for one in state.in_doubt()},
+        "unreviewed": {plan.id for plan in plans if plan.unreviewed},
+    }
+
+
+@settings(max_examples=80, phases=[Phase.generate])
+@given(st.data())
+def test_a_part_tells_of_its_own_what_the_whole_tells(data: st.DataObject) -> None:
+    with scratch() as folder:
+        ledger = Ledger(Path(folder))
+        teller = drawn(ledger, data)
+        everything = whole(ledger)
+        index = ledger.index()
+
+        target = data.draw(st.sampled_from(TARGETS))
+        taken = WorkingExcerpt(index)
+        taken.targets([target])
+        state = State.of(taken.events().items())
+        assert _of_target(state, target) == _of_target(everything, target)
+        assert footing(state) == footing(everything)
+
+        if teller.plans:
+            id_ = data.draw(st.sampled_from(teller.plans))
+            taken = WorkingExcerpt(index)
+            where = taken.entry(id_)
+            assert set(where) == {file.target for file in everything.plans[id_].planned.files}
+            state = State.of(taken.events().items())
+            assert _of_plan(state, state.plans[id_]) == _of_plan(everything, everything.plans[id_])
+            taken.targets(where)
+            state = State.of(taken.events().items())
+            assert _of_plan(state, state.plans[id_]) == _of_plan(everything, everything.plans[id_])
+
+        taken = WorkingExcerpt(index)
+        taken.waiting(NOW)
+        state = State.of(taken.events().items())
+        assert _waiting(state, taken.in_full) == _waiting(everything, everything.plans)
+        assert taken.plans() == len(everything.plans)
+
+        taken = WorkingExcerpt(index)
+        taken.armed()
+        state = State.of(taken.events().items())
+        assert state.pending() == everything.pending()
+
+        back = data.draw(st.integers(0, 2))
+        taken = WorkingExcerpt(index)
+        try:
+            taken.newest_changes(back + 1)
+        except NoExcerpt:
+            pass
+        else:
+            state = State.of(taken.events().items())
+            assert state.changes[-1 - back :] == everything.changes[-1 - back :]
+        index.close()
+
+
+def test_a_row_that_is_not_what_its_id_says_is_not_believed(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.append(note("a", 1))
+    id_: EventId = ledger.append(note("b", 2))
+    index = ledger.index()
+    with index.reader() as connection:
+        connection.execute("UPDATE event SET body = replace(body, '\"b\"', '\"c\"') WHERE id = ?", (id_,))
+    taken = WorkingExcerpt(index)
+    taken.entry(id_)
+    with pytest.raises(NoExcerpt):
+        taken.events()
