@@ -175,6 +175,29 @@ def test_recover_settles_what_it_can_reach_and_names_the_rest(small: Fleet) -> N
     assert [item["target"] for item in small.knob("--json", "recover").json["settled"]] == ["gpu03/decode"]
 
 
+def test_armed_changes_are_confirmed_on_every_host_that_answers(small: Fleet) -> None:
+    """A host that is down keeps nobody else's deadline running."""
+    armed = small.knob("--json", "set", "decode", f"{KNOB}=512", "--confirm-within", "10m", "--go-ahead")
+    assert armed.code == 0, armed.err
+    change = armed.json["plan"]
+    small.away("gpu02")
+    try:
+        done = small.knob("confirm", change, "--json")
+        assert done.code == 20
+        states = {line["target"].partition("/")[0]: line["state"] for line in done.json["pending"]}
+        assert states.pop("gpu02") == "armed"
+        assert set(states.values()) == {"confirmed"}
+        [failed] = [line for line in done.json["pending"] if line["error"]]
+        assert failed["target"] == "gpu02/decode"
+        looked = small.knob("pending", "--json")
+        assert (looked.code, [line["target"] for line in looked.json["pending"]]) == (20, ["gpu02/decode"])
+        settled = small.knob("--json", "recover").json
+        assert [item["target"] for item in settled["unsettled"]] == ["gpu02/decode"]
+    finally:
+        for left in small.folder.rglob("state.armed"):
+            left.unlink()  # what waits there ends within a second
+
+
 def test_killed_in_the_middle_and_recovered(sound: Fleet) -> None:
     plan = sound.knob("--json", "set", "decode", f"{KNOB}=512", "--plan").json["plan"]
     sound.knob("approve", plan)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
-from knobledger.errors import KnobError, PlanMode, Refused
-from knobledger.names import EventId, short
+from knobledger.errors import KnobError, PlanMode, Refused, worst
+from knobledger.fleet import side_by_side
+from knobledger.names import EventId, TargetName, short
 from knobledger.quoting import command_line
 from knobledger.verbs.serving import Serving
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from knobledger.state import Plan
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
+
+T = TypeVar("T")
 
 
 class Confirming(Serving):
@@ -68,7 +71,10 @@ class Confirming(Serving):
         return tuple((one.full_name, restart_lines(one)) for one in services if one.host == host)
 
     def confirm(self, change: str) -> PendingReport:
-        """Lets an armed change stay, on each of its targets, over fresh connections. Raises `Refused` if too late."""
+        """Lets an armed change stay on its targets, over fresh connections to all hosts at once.
+
+        Raises `Refused` if it was too late for any; what was wrong with one host among several stands in its line.
+        """
         from knobledger.confirming import confirm
         from knobledger.report.pending import PendingLine, PendingReport, ending
 
@@ -79,11 +85,13 @@ class Confirming(Serving):
         waiting = [pending for pending in self.state.pending() if pending.plan == id_]
         if not waiting:
             raise self._nothing_to_confirm(id_)
-        late: list[Pending] = []
-        for pending in waiting:
-            target = self.config.target(pending.target)
-            if not confirm(self.desk, pending, target, self.host(target.host, fresh=True)):
-                late.append(pending)
+
+        def keep(pending: Pending, target: Target) -> bool:
+            return confirm(self.desk, pending, target, self.host(target.host, fresh=True))
+
+        answers = self.at_each_armed(waiting, keep, "confirming")
+        failed = {name: answer for name, answer in answers.items() if isinstance(answer, KnobError)}
+        late = [pending for pending in waiting if answers[pending.target] is False]
         if late:
             said = [
                 f"{item.target}: {ending(item.end)}"
@@ -91,12 +99,34 @@ class Confirming(Serving):
                 else f"{item.target}: it is being put back right now"
                 for item in late
             ]
+            said += [f"{name}: {error.message}" for name, error in failed.items()]
             raise Refused(
                 f"{short(id_)} can't be confirmed any more. {'; '.join(said)}",
                 hint=f"`knob pending`; to make the change again: see `knob show {short(id_)}`",
                 change=id_,
             )
-        return PendingReport(tuple(PendingLine(item, self.now) for item in waiting), looked=True)
+        if failed and len(waiting) == 1:
+            raise failed[waiting[0].target]
+        errors = {name: error.message for name, error in failed.items()}
+        lines = tuple(PendingLine(item, self.now, error=errors.get(item.target, "")) for item in waiting)
+        return PendingReport(lines, True, worst(error.exit_code for error in failed.values()))
+
+    def at_each_armed(
+        self, waiting: Sequence[Pending], work: Callable[[Pending, Target], T], step: str
+    ) -> dict[TargetName, T | KnobError]:
+        """What came of each armed change, hosts side by side; there is one for each target."""
+        by_target = {pending.target: pending for pending in waiting}
+        known: list[Target] = []
+        answers: dict[TargetName, T | KnobError] = {}
+        for name in by_target:
+            try:
+                known.append(self.config.target(name))
+            except KnobError as error:
+                answers[name] = error
+        found = side_by_side(
+            known, lambda target: work(by_target[target.name], target), step, self.watch, abandon=False
+        )
+        return answers | {target.name: answer for target, answer in found}
 
     def _nothing_to_confirm(self, change: EventId) -> Refused:
         from knobledger.report.pending import ending
@@ -117,28 +147,30 @@ class Confirming(Serving):
         from knobledger.report.pending import PendingLine, PendingReport
 
         look = not (recorded or self.planning_only)
-        lines, code = [], 0
         self.decides_on(lambda taken: taken.armed())
-        for pending in self.state.pending():
-            line = PendingLine(pending, self.now)
-            if look:
-                line, failed = self._look(pending)
-                code = code or failed
+        waiting = self.state.pending()
+        if not look:
+            if waiting and not recorded:
+                self.notes.append("plan mode: the hosts were not asked")
+            return PendingReport(tuple(PendingLine(item, self.now) for item in waiting), looked=False)
+        answers = self.at_each_armed(waiting, self._look, "looking")
+        lines, codes = [], []
+        for pending in waiting:
+            answer = answers[pending.target]
+            if isinstance(answer, KnobError):
+                line, code = PendingLine(pending, self.now, error=answer.message), answer.exit_code
+            else:
+                line, code = answer
             lines.append(line)
-        if not look and not recorded and lines:
-            self.notes.append("plan mode: the hosts were not asked")
-        return PendingReport(tuple(lines), look, code)
+            codes.append(code)
+        return PendingReport(tuple(lines), True, next(filter(None, codes), 0))
 
-    def _look(self, pending: Pending) -> tuple[PendingLine, int]:
+    def _look(self, pending: Pending, target: Target) -> tuple[PendingLine, int]:
         from knobledger.confirming import settle
         from knobledger.events.arming import Expired
         from knobledger.report.pending import PendingLine
 
-        try:
-            target = self.config.target(pending.target)
-            watch = settle(self.desk, pending, target, self.host(target.host))
-        except KnobError as error:
-            return PendingLine(pending, self.now, error=error.message), error.exit_code
+        watch = settle(self.desk, pending, target, self.host(target.host))
         if isinstance(pending.end, Expired) and pending.end.outcome == "failed":
             return PendingLine(pending, self.now, commands=self._by_hand(pending, target)), 22
         return PendingLine(pending, self.now, watch.watched), 0

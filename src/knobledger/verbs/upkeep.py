@@ -15,6 +15,7 @@ from knobledger.fleet import side_by_side
 from knobledger.hosts.config import Target
 from knobledger.ledger.store import Ledger
 from knobledger.names import EventId, TargetName
+from knobledger.verbs.confirming import Confirming
 from knobledger.verbs.recovering import Recovering, Settling
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
 
-class Upkeep(Recovering):
+class Upkeep(Recovering, Confirming):
     """Settling, verifying, indexing."""
 
     def recover(self, restarts: Settling = "look") -> Recovered:
@@ -42,8 +43,7 @@ class Upkeep(Recovering):
         settled: list[tuple[EventId, TargetName, str]] = []
         unsettled: list[tuple[EventId, TargetName, str, int]] = []
         self._settle_doubts(settled, unsettled)
-        for pending in self.state.pending():
-            self._settle_armed(pending, settled, unsettled)
+        self._settle_armed(settled, unsettled)
         self._sweep()
         self.desk.ledger.tidy()
         return Recovered(
@@ -133,25 +133,29 @@ class Upkeep(Recovering):
 
     def _settle_armed(
         self,
-        pending: Pending,
         settled: list[tuple[EventId, TargetName, str]],
         unsettled: list[tuple[EventId, TargetName, str, int]],
     ) -> None:
-        """An armed change that was never made is disarmed; one whose deadline came gets its end."""
+        """Armed changes that were never made are disarmed, those whose deadline came get their end; hosts side by side."""
+        waiting = self.state.pending()
+        if not waiting:
+            return
         from knobledger import confirming
 
-        try:
-            target = self.config.target(pending.target)
+        def decide(pending: Pending, target: Target) -> None:
             host = self.host(target.host)
             attempt = self.state.plans[pending.plan].attempt_on(pending.target)
             confirming.settle(self.desk, pending, target, host)
             if pending.end is None and (attempt is None or not attempt.succeeded):
                 confirming.disarm(self.desk, pending, target, host, "the change was not made")
-        except KnobError as error:
-            unsettled.append((pending.plan, pending.target, error.message, error.exit_code))
-            return
-        if pending.end is not None:
-            settled.append((pending.plan, pending.target, pending.end.kind))
+
+        answers = self.at_each_armed(waiting, decide, "looking")
+        for pending in waiting:
+            error = answers[pending.target]
+            if error is not None:
+                unsettled.append((pending.plan, pending.target, error.message, error.exit_code))
+            elif pending.end is not None:
+                settled.append((pending.plan, pending.target, pending.end.kind))
 
     def prunable(self, target: str, older_than_s: float) -> Prunable:
         """The backups of a target that nothing needs any more, and those that stay."""
