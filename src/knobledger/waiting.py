@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+
+from msgspec import Struct
 
 from knobledger.drafting import Desk
 from knobledger.errors import KnobError
+from knobledger.fleet import HostOf, side_by_side
 from knobledger.hosts.config import Target
-from knobledger.hosts.host import Host
 from knobledger.names import Digest, EventId, TargetName
 from knobledger.report.plans import plan_report
 from knobledger.report.upkeep import Plans
 from knobledger.state import Plan, PlanStatus
+from knobledger.watch import Unwatched, Watch
 
-HOSTS_AT_ONCE = 32
 OPEN: tuple[PlanStatus, ...] = ("open", "approved")
 WAITING: tuple[PlanStatus, ...] = (*OPEN, "in doubt")
 
@@ -27,7 +28,8 @@ def plans(
     spent: bool = False,
     among: Collection[str] | None = None,
     others: int = 0,
-    host: Callable[[str], Host] | None = None,
+    host: HostOf | None = None,
+    watch: Watch | None = None,
 ) -> Plans:
     """Plans that wait for somebody, newest first; with `spent` those that are over as well.
 
@@ -39,7 +41,8 @@ def plans(
     every = [plan for plan in desk.state.plans.values() if among is None or plan.id in among]
     found = [plan for plan in every if spent or plan.status(now) in WAITING]
     ready = [plan for plan in found if plan.status(now) in OPEN] if host else []
-    stale = _stale(ready, target, host) if host else {}
+    looked = freshness(ready, target, host, watch or Unwatched()) if host else {}
+    stale = {id_: one.stale for id_, one in looked.items()}
     void = {plan.id: _void(desk, plan) for plan in ready if not stale.get(plan.id)}
     shown = (
         plan_report(
@@ -62,31 +65,38 @@ def _void(desk: Desk, plan: Plan) -> str:
     return ""
 
 
-def _stale(
-    plans: Iterable[Plan], target: Callable[[str], Target], host: Callable[[str], Host]
-) -> dict[EventId, bool | None]:
-    """Whether a file of a plan is another now; None where one could not be read, and no other differs.
+class Freshness(Struct, frozen=True):
+    """Whether a file of a plan is another now than it was made for."""
 
-    Hosts are asked at the same time, the files of one host one after the other.
-    """
-    files = {(plan.id, file.target): file.base for plan in plans for file in plan.planned.files}
-    by_host: dict[str, list[TargetName]] = {}
-    for name in dict.fromkeys(name for _, name in files):
-        by_host.setdefault(name.partition("/")[0], []).append(name)
-    live: dict[TargetName, Digest | None] = {}
+    stale: bool | None
+    """None: one could not be read, and no other differs"""
+    errors: tuple[KnobError, ...] = ()
+    """why not, of each such file"""
 
-    def visit(names: Iterable[TargetName]) -> None:
-        for name in names:
-            live[name] = None
-            with suppress(KnobError):
-                where = target(name)
-                live[name] = host(where.host).read(where.path).digest
 
-    with ThreadPoolExecutor(HOSTS_AT_ONCE) as pool:
-        list(pool.map(visit, by_host.values()))
-    found: dict[EventId, bool | None] = {}
-    for (plan, name), base in files.items():
-        differs = None if live[name] is None else live[name] != base
-        if found.get(plan, False) is not True:
-            found[plan] = differs if differs is not False else found.get(plan, False)
-    return found
+def freshness(
+    plans: Iterable[Plan], target: Callable[[str], Target], host: HostOf, watch: Watch
+) -> dict[EventId, Freshness]:
+    """Of each plan; hosts are asked side by side, and each file once."""
+    plans = tuple(plans)
+    answers: dict[TargetName, Digest | KnobError] = {}
+    known: list[Target] = []
+    for name in dict.fromkeys(file.target for plan in plans for file in plan.planned.files):
+        try:
+            known.append(target(name))
+        except KnobError as error:
+            answers[name] = error
+
+    def digest(where: Target) -> Digest:
+        return host(where.host).read(where.path).digest
+
+    for where, answer in side_by_side(known, digest, "reading", watch, abandon=True):
+        answers[where.name] = answer
+    return {plan.id: _freshness(plan, answers) for plan in plans}
+
+
+def _freshness(plan: Plan, answers: Mapping[TargetName, Digest | KnobError]) -> Freshness:
+    found = [(answers[file.target], file.base) for file in plan.planned.files]
+    errors = tuple(answer for answer, _ in found if isinstance(answer, KnobError))
+    differs = any(not isinstance(answer, KnobError) and answer != base for answer, base in found)
+    return Freshness(True if differs else None if errors else False, errors)

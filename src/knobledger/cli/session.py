@@ -64,7 +64,8 @@ class Session(Struct):
         opened.from_replica = source == "replica"
         self.masker = opened.masker
         opened.progress = Talk(sys.stderr)
-        opened.watch = progress
+        if not quiet:
+            opened.watch = progress
         try:
             with opened:
                 yield opened

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, cast
 from msgspec.structs import replace
 
 from knobledger.errors import KnobError
-from knobledger.fleet import side_by_side
-from knobledger.hosts.config import Target
 from knobledger.report.plans import PlanReport, plan_report
 from knobledger.state import Plan
 from knobledger.verbs.serving import Serving
 
 if TYPE_CHECKING:
     from knobledger.events.watching import ObservedMetric
-    from knobledger.hosts.config import Target
     from knobledger.looking import Query
     from knobledger.moment import Resolved
     from knobledger.report.blame import Blame
@@ -41,7 +38,13 @@ class Looking(Serving):
         host, among = self.host if live else None, self._known.in_full if self._known else None
         others = self._known.plans() - len(self._known.in_full) if self._known else 0
         return waiting.plans(
-            self.desk, self.config.target, spent=spent, among=among, others=others, host=host
+            self.desk,
+            self.config.target,
+            spent=spent,
+            among=among,
+            others=others,
+            host=host,
+            watch=self.watch,
         )
 
     def show(self, text: str) -> PlanReport | Log:
@@ -95,26 +98,15 @@ class Looking(Serving):
             return None
 
     def _is_stale(self, plan: Plan) -> bool | None:
-        """Whether any target no longer holds the plan's base, hosts side by side; None: not every one could be asked."""
-        bases = {file.target: file.base for file in plan.planned.files}
-        try:
-            targets = [self.config.target(name) for name in bases]
-        except KnobError as error:
-            self.notes.append(f"whether the plan is stale could not be looked up: {error.message}")
-            return None
+        """Whether any target no longer holds the plan's base; None: not every one could be asked, which is noted."""
+        from knobledger.waiting import freshness
 
-        def differs(target: Target) -> bool:
-            return self.host(target.host).read(target.path).digest != bases[target.name]
-
-        answers = dict(side_by_side(targets, differs, "reading", self.watch, abandon=True))
-        errors = [answer for answer in answers.values() if isinstance(answer, KnobError)]
-        if any(answer is True for answer in answers.values()):
-            return True
-        for failed in errors[:3]:
+        found = freshness([plan], self.config.target, self.host, self.watch)[plan.id]
+        for failed in found.errors[:3] if found.stale is None else ():
             self.notes.append(f"whether the plan is stale could not be looked up: {failed.message}")
-        if len(errors) > 3:
-            self.notes.append(f"nor on {len(errors) - 3} more targets")
-        return None if errors else False
+        if found.stale is None and len(found.errors) > 3:
+            self.notes.append(f"nor on {len(found.errors) - 3} more targets")
+        return found.stale
 
     def _say_if_there_is_nothing(self) -> None:
         """What to type in a workspace whose hosts.toml names no service."""
