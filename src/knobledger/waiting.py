@@ -10,12 +10,12 @@ from knobledger.drafting import Desk
 from knobledger.errors import KnobError
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host
+from knobledger.hosts.reach import HOSTS_AT_ONCE
 from knobledger.names import Digest, EventId, TargetName
 from knobledger.report.plans import plan_report
 from knobledger.report.upkeep import Plans
 from knobledger.state import Plan, PlanStatus
 
-HOSTS_AT_ONCE = 32
 OPEN: tuple[PlanStatus, ...] = ("open", "approved")
 WAITING: tuple[PlanStatus, ...] = (*OPEN, "in doubt")
 
