@@ -42,7 +42,7 @@ class Binding(Struct, frozen=True):
 
         An alias stays one: what an ssh_config makes of it is each machine's own affair.
         """
-        known = self.config.hosts[host]
+        known = self.config.host(host)
         if known.transport == "local":
             return "local with sudo" if known.sudo else "local"
         user = f"{known.user}@" if known.user else ""
