@@ -24,7 +24,7 @@ PATH=${PATH:-/usr/bin:/bin}$search
 export PATH
 nl='
 '
-stage='' bstage='' scratch='' lockfile='' heldby='' stat_tool='' selinux='' bmade='' unneeded='' bare='' frames='' bdir_mode='' mount=0
+stage='' bstage='' scratch='' lockfile='' heldby='' stat_tool='' selinux='' bmade='' unneeded='' bare='' frames='' bdir_mode='' bdir_inode='' mount=0
 [ -e /sys/fs/selinux/enforce ] && selinux=yes
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -240,7 +240,7 @@ resolve() {
     frame resolved "$target"
     if [ -n "${bdir-}" ]; then place_backup_dir; fi
     if [ -d "${bdir-}" ]; then
-        look "$bdir" "$target" && take "${seen%%"$nl"*}" && bdir_mode=$mode && take "${seen##*"$nl"}"
+        look "$bdir" "$target" && take "${seen%%"$nl"*}" && bdir_mode=$mode bdir_inode=$inode && take "${seen##*"$nl"}"
     else
         look "$target"
     fi || fail resolve refused "no stat command that works here"
@@ -642,8 +642,9 @@ replace() {
     fi
     frame way "$way"
     step resolve ok
-    room=$folder
-    case $bdir in "$folder"/*) ;; *) room=$bdir ;; esac
+    # One disk is asked once: they are on the same device, or the backups will be below the folder.
+    room=$bdir
+    case $bdir:$bdir_inode in "$folder"/*: | *:"${b_inode%%:*}":*) room=$folder ;; esac
     while [ ! -d "${room:-/}" ]; do room=${room%/*}; done
     if ! room "${folder:-/}" $((size + bytes)) || { [ "$room" != "$folder" ] && ! room "$room/" "$bytes"; }; then
         fail probe notwritten "the disk is full: not enough room for the new content and the backup"
