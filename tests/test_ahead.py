@@ -23,6 +23,8 @@ address = "127.0.0.1"
 script = "/s"
 """
 ONE = TWO[: TWO.index("[hosts.b]")]
+GROUP = TWO + '[groups.all]\nservices = ["*/decode"]\n'
+MANY = "".join(f'[hosts.h{n}.services.decode]\nscript = "/s"\n' for n in range(40))
 
 
 class FakeWay:
@@ -59,6 +61,12 @@ def called(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[FakeWay]]:
         ("restore x.bak", ONE, ["a"]),
         ("restore x.bak", TWO, []),
         ("set nope/decode A=1", TWO, []),
+        ("set a A=1", TWO, ["a"]),
+        ("set all A=1", GROUP, ["a", "b"]),
+        ("set [bc]/*:extra A=1", GROUP, ["b"]),
+        ("set h*/decode A=1", MANY, [f"h{n}" for n in range(32)]),
+        ("set nope A=1", GROUP, []),
+        ("set all A=1", TWO + "[groups]\nall = 3\n", []),
         ("set", TWO, []),
         ("set a/decode --help", TWO, []),
         ("log", TWO, []),
@@ -110,7 +118,7 @@ def test_a_connection_to_somewhere_else_is_not_used(tmp_path: Path, called: list
 def test_what_is_guessed_is_what_is_checked(tmp_path: Path, line: str) -> None:
     text = ONE.replace('address = "127.0.0.1"', f'address = "127.0.0.1"\n{line}')
     config = Config.parse(text, tmp_path).hosts["a"]
-    assert guesses(text) == {"a": (config, frozenset({"decode"}))}
+    assert guesses(text).hosts == {"a": (config, frozenset({"decode"}))}
     assert HostConfig.of("a", config.table()) == config
 
 

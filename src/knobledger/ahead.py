@@ -1,7 +1,7 @@
 """Connecting ahead: the connection is opened while the rest of the program loads.
 
 A cold command takes 0.3 s to import its parts and to parse its command line, and a connection as long.
-So the word that must be a target is looked up first, and its host is called at once. A wrong guess costs
+So the word that must be a target, or a group, is looked up first, and its hosts are called at once. A wrong guess costs
 a connection that is closed unused; whatever fails here fails again, with its message, where it belongs.
 """
 
@@ -32,7 +32,7 @@ _begun: dict[tuple[Path, str], tuple[HostConfig, Way]] = {}
 
 
 def begin(argv: Sequence[str], env: Mapping[str, str]) -> None:
-    """Opens the connection that this command line will want, if that can be told."""
+    """Opens the connections that this command line will want, if that can be told."""
     directory, words = _words(argv)
     if (
         not words
@@ -43,7 +43,7 @@ def begin(argv: Sequence[str], env: Mapping[str, str]) -> None:
         return
     from knobledger.finding import workspace_folder
     from knobledger.hosts.connect import begin as begin_host
-    from knobledger.hosts.reach import guesses
+    from knobledger.hosts.reach import HOSTS_AT_ONCE, guesses
 
     try:
         root = workspace_folder(directory, env)
@@ -51,12 +51,11 @@ def begin(argv: Sequence[str], env: Mapping[str, str]) -> None:
     except (KnobError, OSError, ValueError):
         return  # the command says it, with more words
     if words[0] in ONE_HOST:
-        names = list(known) if len(known) == 1 else []
+        names = list(known.hosts) if len(known.hosts) == 1 else []
     else:
-        host, _, service = words[1].partition(":")[0].partition("/") if len(words) > 1 else ("", "", "")
-        names = [host] if host in known and service in known[host][1] else []
+        names = known.called(words[1])[:HOSTS_AT_ONCE] if len(words) > 1 else []
     for name in names:
-        config = known[name][0]
+        config = known.hosts[name][0]
         # A transport that is not known, or an ssh that is not there: the command says it, with more words.
         with suppress(KnobError, AssertionError):
             way = begin_host(config, root=root)

@@ -16,10 +16,10 @@ from knobledger.errors import Drifted
 from knobledger.events.changes import Planned
 from knobledger.hosts.config import Config, Service
 from knobledger.hosts.host import Host
+from knobledger.hosts.reach import HOSTS_AT_ONCE
 from knobledger.names import EventId, digest_of, short
 from knobledger.plan import PlannedService, RestartScope
 
-HOSTS_AT_ONCE = 32
 _GREP_TIMEOUT_S = 60.0
 _KINDS = ("service", "socket", "timer", "target", "path", "mount", "scope", "slice")
 _FOLDERS = (
@@ -42,7 +42,7 @@ class Binding(Struct, frozen=True):
 
         An alias stays one: what an ssh_config makes of it is each machine's own affair.
         """
-        known = self.config.hosts[host]
+        known = self.config.host(host)
         if known.transport == "local":
             return "local with sudo" if known.sudo else "local"
         user = f"{known.user}@" if known.user else ""

@@ -18,11 +18,10 @@ from knobledger.drafting import Desk, Seen, look, see
 from knobledger.errors import Bug, Interrupted, KnobError, Unreachable, Usage, together
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host, RemoteFile
+from knobledger.hosts.reach import HOSTS_AT_ONCE
 from knobledger.names import HostPath, TargetName, short
 from knobledger.state import Plan
 from knobledger.watch import Watch
-
-HOSTS_AT_ONCE = 32
 
 HostOf = Callable[..., Host]
 """the connection to a host by its name in hosts.toml; `fresh=True` makes it anew"""

@@ -16,6 +16,7 @@ from knobledger.event import stamp
 from knobledger.folds.serving import Serving
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host
+from knobledger.hosts.reach import HOSTS_AT_ONCE
 from knobledger.knobs import Reading, changed_knobs
 from knobledger.ledger.finding import Finding
 from knobledger.ledger.store import Ledger, Stored
@@ -41,8 +42,6 @@ from knobledger.undoing import backup_of, change_of_backup
 
 HostOf = Callable[[str], Host]
 """the connection to a host by its name in hosts.toml"""
-
-HOSTS_AT_ONCE = 32
 
 T = TypeVar("T")
 

@@ -82,7 +82,7 @@ class Manifest(Frozen):
     label: str = ""
     """SELinux label, empty where there is none"""
     running: tuple[int, ...] = ()
-    """process ids of interpreters that have the file open, as far as readable"""
+    """process ids of interpreters that have the file open, as far as readable; none if a read did not look"""
 
 
 class Step(Frozen):

@@ -13,8 +13,8 @@ from knobledger.events.watching import ObservedMetric
 from knobledger.hosts import capabilities
 from knobledger.hosts.config import Config, Service, Target
 from knobledger.hosts.host import Host
-from knobledger.hosts.reach import HostConfig
-from knobledger.looking import HOSTS_AT_ONCE, HostOf, side_by_side
+from knobledger.hosts.reach import HOSTS_AT_ONCE, HostConfig
+from knobledger.looking import HostOf, side_by_side
 from knobledger.names import EventId, short
 from knobledger.proving import conclude, moment
 from knobledger.report.watching import Checked, Folder, HostCheck, LiveReport, NotSeen, Observation

@@ -53,7 +53,7 @@ def test_what_is_listed(tmp_path: Path) -> None:
 
 def test_a_host_that_is_down_makes_nothing_stale(tmp_path: Path) -> None:
     class Down(MemoryHost):
-        def read(self, path: HostPath) -> RemoteFile:
+        def read(self, path: HostPath, *, running: bool = False) -> RemoteFile:
             raise Unreachable(f"no way to {path!r}")
 
     bench = Bench(tmp_path / "ws")

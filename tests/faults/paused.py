@@ -38,7 +38,8 @@ _MIDDLE = re.compile(
     r"(?:else|elif|fi|then|done|do|esac|until|while|for|;;|\}|\)|\|\||&&|.*\) .*;;$|[^ (]*\)$)"
 )
 _QUIET = re.compile(
-    r"(?:frame|digest|look|extras|same|case|if \[|(?:[a-z_]+=(?!\$\()\S* ?)+$|\[ .*\] \|\| (?:fail|wrong=|return))"
+    r"(?:frame|say|digest|look|take|keep|extras|same|arrived|case|if \[|"
+    r"(?:[a-z_]+=(?!\$\()\S* ?)+$|\[ .*\] \|\| (?:fail|wrong=|return))"
 )
 """lines that write nothing: a fault before one of these is a fault before the next"""
 _OPEN = re.compile(r"(?:\\|\|\||&&|\||\{|\()$")

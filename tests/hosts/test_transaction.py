@@ -205,7 +205,8 @@ def test_in_place_is_refused_under_a_running_interpreter(on: DiskRig) -> None:
     process = subprocess.Popen(["bash", path])
     time.sleep(0.1)
     try:
-        assert on.host.read(path).manifest.running == (process.pid,)
+        assert on.host.read(path, running=True).manifest.running == (process.pid,)
+        assert on.host.read(path).manifest.running == ()
         with pytest.raises(Refused) as caught:
             on.host.replace(transaction(on.host, path, b"new", in_place=True))
         assert f"pid {process.pid}" in caught.value.message

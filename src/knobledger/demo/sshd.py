@@ -245,13 +245,15 @@ def _pump_out(pipe: Any, send: Any, ended: threading.Event) -> None:
     descriptor = pipe.fileno()
     with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
         while True:
+            # Asked first: what a command writes just before its end is there when it has ended.
+            over = ended.is_set()
             readable, _, _ = select.select([descriptor], [], [], 0.02)
             if readable:
                 data = os.read(descriptor, _CHUNK)
                 if not data:
                     break
                 send(data)
-            elif ended.is_set():
+            elif over:
                 break
     # A command whose client has gone finds out by SIGPIPE, as under OpenSSH.
     pipe.close()

@@ -144,7 +144,7 @@ arm() {
         step arm no
         finish drifted
     fi
-    why=$(new_file "$adir/content" 2>&1) && copy_whole "$target" "$adir/content" || give_up_arming arm "can't keep the content: $why"
+    { new_file "$adir/content" && copy_whole "$target" "$adir/content"; } || give_up_arming arm "can't keep the content: $why"
     digest "$adir/content"
     [ "$sum" = "$base" ] || give_up_arming arm "the content that was kept does not have the digest of the original"
     if ! { printf '%s\n' "$fire" >"$adir/fire" && printf '%s\n' "$supervise" >"$adir/supervise" &&

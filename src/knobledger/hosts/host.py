@@ -78,9 +78,10 @@ class Host(Protocol):
 
     name: str
 
-    def read(self, path: HostPath) -> RemoteFile:
+    def read(self, path: HostPath, *, running: bool = False) -> RemoteFile:
         """The file's bytes and manifest. Changes nothing; may be retried.
 
+        Interpreters that have it open are looked for only if `running`: that asks every process of the host.
         Raises `Refused` if it is missing, no regular file or unreadable (naming it), `Unreachable`.
         """
 

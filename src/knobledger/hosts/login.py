@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import threading
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,7 +121,24 @@ def _trust(connection: Any, config: HostConfig) -> None:
 
 
 def _load_known(client: paramiko.SSHClient, files: list[Path]) -> set[str]:
-    """Fills in the known keys, and returns the revoked ones (base64).
+    """Fills in the known keys, and returns the revoked ones (base64)."""
+    from paramiko.hostkeys import HostKeyEntry
+
+    texts = tuple(file.read_text("utf-8", "replace") for file in files if file.is_file())
+    # Many hosts log in side by side, with one file that names them all.
+    with _reading:
+        known, revoked = _known(texts)
+    # Entries of its own: paramiko puts other keys into them.
+    client.get_host_keys()._entries.extend(HostKeyEntry(list(names), key) for names, key in known)
+    return set(revoked)
+
+
+_reading = threading.Lock()
+
+
+@lru_cache(4)
+def _known(texts: tuple[str, ...]) -> tuple[list[tuple[tuple[str, ...], paramiko.PKey]], frozenset[str]]:
+    """Names with their key, and the revoked keys (base64), of the texts of known_hosts files.
 
     Line by line, because paramiko's own loading stops at lines that it can't read, and knows no markers: a key
     with `@revoked` must not be believed because of another line. `@cert-authority` needs the openssh transport.
@@ -129,20 +148,19 @@ def _load_known(client: paramiko.SSHClient, files: list[Path]) -> set[str]:
 
     lines = [
         line.split()
-        for file in files
-        if file.is_file()
-        for line in file.read_text("utf-8", "replace").splitlines()
+        for text in texts
+        for line in text.splitlines()
         if line.strip() and not line.lstrip().startswith("#")
     ]
-    revoked = {fields[3] for fields in lines if fields[0] == "@revoked" and len(fields) >= 4}
-    entries = client.get_host_keys()._entries
+    revoked = frozenset(fields[3] for fields in lines if fields[0] == "@revoked" and len(fields) >= 4)
+    known = []
     for fields in lines:
         if not fields[0].startswith("@") and len(fields) >= 3 and fields[2] not in revoked:
             with contextlib.suppress(InvalidHostKey, SSHException, ValueError):
                 entry = HostKeyEntry.from_line(" ".join(fields[:3]))
                 if entry is not None and entry.key is not None:
-                    entries.append(entry)
-    return revoked
+                    known.append((tuple(entry.hostnames), entry.key))
+    return known, revoked
 
 
 def _known_hosts_files(hop: Any, config: HostConfig) -> list[Path]:

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 _STOP_S = 2.0
 _KEEPALIVE_S = 15
-_LOOK_S = 0.002
-"""how often it is looked whether the login is through"""
+_LOOK_S = (0.002, 0.05)
+"""how often it is looked whether the login is through: at first, and at last, since many of them look side by side"""
+_PART = 50
+"""in between, after so many parts of the time that it has taken by then"""
 
 _PLAIN = re.compile(r"/[A-Za-z0-9/_.-]{1,65}")
 """Folders for the socket: ssh puts the name of its configuration unquoted into the command for a jump host, and
@@ -62,7 +64,7 @@ class Master:
             raise unreachable(
                 config.name, "there is no `ssh` on this machine", 'install it, or use transport = "fabric"'
             )
-        self._deadline = time.monotonic() + config.connect_timeout_s
+        self._begun = time.monotonic()
         self._folder = ""
         self._ready = False
         try:
@@ -108,13 +110,15 @@ class Master:
         # The socket comes by link(2) when it can be connected to. Stdout ends with ssh; some versions close it
         # after that (-N needs none), so the end alone says only that there is no more to wait for.
         ended = False
-        while not self._ready and not os.path.exists(self.socket):  # noqa: PTH110 - every 2 ms, while the rest is loading
+        while not self._ready and not os.path.exists(self.socket):  # noqa: PTH110 - every 2 ms at first, while the rest is loading
             if ended:
                 raise sshlog.failure(self._config, self.log())
-            left = self._deadline - time.monotonic()
+            taken = time.monotonic() - self._begun
+            left = self._config.connect_timeout_s - taken
             if left <= 0:
                 raise sshlog.too_slow(self._config, self.log())
-            readable = select.select([self._end], [], [], min(left, _LOOK_S))[0]
+            soon, late = _LOOK_S
+            readable = select.select([self._end], [], [], min(left, max(soon, min(taken / _PART, late))))[0]
             ended = bool(readable) and not os.read(self._end.fileno(), 4096)
         # If it has died since, its socket says so.
         self._ready = True

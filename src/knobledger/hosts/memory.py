@@ -58,11 +58,12 @@ class MemoryHost(Struct):
         """A file as if it had always been there."""
         self.files[path] = MemoryFile(content, mode=mode, mtime=int(time.time()))
 
-    def read(self, path: HostPath) -> RemoteFile:
+    def read(self, path: HostPath, *, running: bool = False) -> RemoteFile:
         """See `Host.read`."""
         self._step("read")
         where, file = self._resolve(path)
-        return RemoteFile(file.content, digest_of(file.content), self._manifest(path, where, file))
+        seen = file if running else replace(file, running=())
+        return RemoteFile(file.content, digest_of(file.content), self._manifest(path, where, seen))
 
     def replace(self, transaction: Transaction) -> Receipt:
         """See `Host.replace`."""

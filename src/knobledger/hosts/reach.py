@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
@@ -64,24 +65,52 @@ KEYS: Mapping[str, type | tuple[type, ...]] = {
 """what `[hosts.NAME]` says about reaching it, and as which types of TOML"""
 
 
-def guesses(text: str) -> dict[str, tuple[HostConfig, frozenset[str]]]:
-    """The hosts of an unchecked `hosts.toml` with their services, as they are if nothing is wrong with it.
+HOSTS_AT_ONCE = 32
+"""how many hosts are asked side by side"""
+
+
+class Guesses(NamedTuple):
+    """What an unchecked `hosts.toml` says, as it is if nothing is wrong with it."""
+
+    hosts: dict[str, tuple[HostConfig, frozenset[str]]]
+    """with the names of their services"""
+    groups: dict[str, tuple[str, ...]]
+    """with their patterns of services"""
+
+    def called(self, word: str) -> list[str]:
+        """The hosts that a word of the command line stands for, if it is a target, a glob of them, a group or a host."""
+        if word in self.hosts:
+            return [word]
+        patterns = self.groups.get(word, (word.partition(":")[0],))
+        return [
+            host
+            for host, (_, services) in self.hosts.items()
+            if any(fnmatchcase(f"{host}/{one}", pattern) for one in services for pattern in patterns)
+        ]
+
+
+def guesses(text: str) -> Guesses:
+    """The hosts and groups of an unchecked `hosts.toml`.
 
     A guess is to be compared with the checked configuration before it is used. Raises `ValueError` where
     something is plainly wrong.
     """
     import tomllib  # only we read it before it is checked
 
-    found = {}
+    hosts = {}
     try:
-        for name, table in tomllib.loads(text).get("hosts", {}).items():
-            keys = {key: value for key, value in table.items() if key in KEYS}
+        table = tomllib.loads(text)
+        for name, section in table.get("hosts", {}).items():
+            keys = {key: value for key, value in section.items() if key in KEYS}
             if not all(isinstance(value, KEYS[key]) for key, value in keys.items()):
                 raise ValueError(f"host {name!r} has a value of a wrong type")
-            found[name] = (HostConfig.of(name, keys), frozenset(table.get("services", {})))
-    except (AttributeError, TypeError) as error:
+            hosts[name] = (HostConfig.of(name, keys), frozenset(section.get("services", {})))
+        groups = {
+            name: tuple(map(str, section["services"])) for name, section in table.get("groups", {}).items()
+        }
+    except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"not as hosts.toml should be: {error}") from error
-    return found
+    return Guesses(hosts, groups)
 
 
 def seconds(value: object) -> float:

@@ -50,9 +50,9 @@ class ReadOnly:
         self._dial = host.dial
         self._close = host.close
 
-    def read(self, path: HostPath) -> RemoteFile:
+    def read(self, path: HostPath, *, running: bool = False) -> RemoteFile:
         """See `Host.read`."""
-        return self._read(path)
+        return self._read(path, running=running)
 
     def replace(self, transaction: Transaction) -> NoReturn:
         """Never writes. Raises `PlanMode`."""

@@ -51,11 +51,11 @@ class ScriptedHost(ABC):
     def close(self) -> None:
         """See `Host.close`."""
 
-    def read(self, path: HostPath) -> RemoteFile:
+    def read(self, path: HostPath, *, running: bool = False) -> RemoteFile:
         """See `Host.read`."""
         asked = answers.Asked(self.name, path)
         for _ in range(2):
-            reply, offset = self._call(asked, "read")
+            reply, offset = self._call(asked, "read", {"who": "yes" if running else "no"})
             found = answers.file_of(reply, asked, offset)
             if found is not None:
                 return found

@@ -1,11 +1,13 @@
 #!/bin/sh
-# shellcheck shell=sh disable=SC3013,SC2154,SC2034
+# shellcheck shell=sh disable=SC3013,SC3028,SC2154,SC2034
 # The only code of knobledger that runs on a host. wire.py sends it, after a header of assignments, in one
-# exec; see docs/transaction.md for what each step promises. -ef (SC3013) is not POSIX, but every shell has it.
+# exec; see docs/transaction.md for what each step promises. -ef (SC3013) is not POSIX, but every shell has it;
+# EPOCHREALTIME (SC3028) is used where there is one.
 #
 # From the header (SC2154):
 #   nonce     begins every frame of the reply; mode: read | replace | rehearse | list | tidy | prune
 #   path      as asked for; search: appended to PATH; wait: tenths of a second to wait for the lock
+#   read:     who, `yes`: find the interpreters too
 #   replace:  size base result bdir bname holder check matches leads inplace,
 #             and "$@": strings to grep for, each after `+` (must be there) or `-` (must be gone)
 #   list:     bdir
@@ -22,11 +24,16 @@ PATH=${PATH:-/usr/bin:/bin}$search
 export PATH
 nl='
 '
-stage='' bstage='' scratch='' lockfile='' heldby='' stat_tool='' selinux='' bmade='' unneeded=''
+stage='' bstage='' scratch='' lockfile='' heldby='' stat_tool='' selinux='' bmade='' unneeded='' bare='' frames='' bdir_mode='' bdir_inode='' mount=0
 [ -e /sys/fs/selinux/enforce ] && selinux=yes
 
 have() { command -v "$1" >/dev/null 2>&1; }
-frame() { printf '%s %s %s\n%s\n' "$nonce" "$1" "${#2}" "$2"; }
+# Frames are gathered: each write becomes a packet, which costs both sides more than what is in it.
+frame() { frames="$frames$nonce $1 ${#2}$nl$2$nl"; }
+say() {
+    printf %s "$frames"
+    frames=''
+}
 step() { frame step "$1 $2 ${3-}"; }
 
 # Sets left to something that could not be removed, such as on a disk that is read-only by now.
@@ -47,6 +54,7 @@ finish() {
     clean
     [ -z "$left" ] || step clean no "left behind: $left"
     frame end "$1 ${2-}"
+    say
     exit 0
 }
 
@@ -62,47 +70,72 @@ probe() {
     for tool in sha256sum shasum openssl sha256 busybox; do
         have "$tool" && digest_tool=$tool && break
     done
-    [ -n "$digest_tool" ] || fail probe notwritten "no tool for SHA-256 here (sha256sum, shasum, openssl)"
+    case $digest_tool in
+    '') fail probe notwritten "no tool for SHA-256 here (sha256sum, shasum, openssl)" ;;
+    shasum) digest_tool='shasum -a 256' ;;
+    openssl) digest_tool='openssl dgst -sha256 -r' ;;
+    sha256) digest_tool='sha256 -q' ;;
+    busybox) digest_tool='busybox sha256sum' ;;
+    esac
     for tool in "$@"; do
         have "$tool" || fail probe notwritten "the command $tool is not here"
     done
-    now=$(date +%s.%N)
+    # bash knows the time by itself.
+    now=${EPOCHREALTIME-}
+    case $now in *[!0-9.]* | '') now=$(date +%s.%N) ;; esac
     case $now in *[!0-9.]* | '') now=$(date +%s) ;; esac
     frame clock "$now"
-    case $digest_tool in
-    shasum) frame tool 'shasum -a 256' ;;
-    openssl) frame tool 'openssl dgst -sha256 -r' ;;
-    sha256) frame tool 'sha256 -q' ;;
-    busybox) frame tool 'busybox sha256sum' ;;
-    *) frame tool "$digest_tool" ;;
-    esac
+    frame tool "$digest_tool"
 }
 
 # digest FILE: sets sum. By stdin, because the tools escape odd names in what they print.
 digest() {
     sum=''
-    case $digest_tool in
-    sha256sum) sum=$(sha256sum <"$1") || return 1 ;;
-    shasum) sum=$(shasum -a 256 <"$1") || return 1 ;;
-    openssl) sum=$(openssl dgst -sha256 -r <"$1") || return 1 ;;
-    sha256) sum=$(sha256 -q <"$1") || return 1 ;;
-    busybox) sum=$(busybox sha256sum <"$1") || return 1 ;;
-    esac 2>/dev/null
+    # shellcheck disable=SC2086
+    { sum=$($digest_tool <"$1"); } 2>/dev/null || return 1
     sum=${sum%% *}
     [ ${#sum} -eq 64 ]
 }
 
-# look FILE: sets uid gid mode bytes mtime links inode names.
+# digest_both FILE OTHER: sets sum and other, by one program where no name can be escaped.
+digest_both() {
+    case $1$2 in
+    *[!A-Za-z0-9/._-]*) ;;
+    *)
+        # shellcheck disable=SC2086
+        if both=$($digest_tool "$1" "$2" 2>/dev/null); then
+            case $both in
+            *"$nl"*"$nl"*) ;;
+            *"$nl"*)
+                sum=${both%%"$nl"*} other=${both#*"$nl"}
+                sum=${sum%% *} other=${other%% *}
+                [ ${#sum}${#other} = 6464 ] && return
+                ;;
+            esac
+        fi
+        ;;
+    esac
+    digest "$2"
+    other=$sum
+    digest "$1"
+}
+
+# look FILE ...: sets uid gid mode bytes mtime links inode names of the last one, and seen to a line for each.
 look() {
-    if [ "$stat_tool" != f ] && st=$(stat -c '%u %g %a %s %Y %h %d:%i %U/%G' -- "$1" 2>/dev/null); then
+    if [ "$stat_tool" != f ] && seen=$(stat -c '%u %g %a %s %Y %h %d:%i %U/%G' -- "$@" 2>/dev/null); then
         stat_tool=c
-    elif st=$(stat -f '%u %g %Mp%Lp %z %m %l %d:%i %Su/%Sg' -- "$1" 2>/dev/null); then
+    elif seen=$(stat -f '%u %g %Mp%Lp %z %m %l %d:%i %Su/%Sg' -- "$@" 2>/dev/null); then
         stat_tool=f
     else
         return 1
     fi
+    take "${seen##*"$nl"}"
+}
+
+# take LINE: sets the same from one line of look's.
+take() {
     # shellcheck disable=SC2086
-    set -- $st
+    set -- $1
     [ $# -ge 8 ] || return 1
     uid=$1 gid=$2 mode=$3 bytes=$4 mtime=$5 links=$6 inode=$7
     shift 7
@@ -111,10 +144,10 @@ look() {
 
 # extras FILE: sets acl xattrs label, as far as there are tools that show them.
 extras() {
-    acl='' xattrs='' label='' seen=no
-    have getfattr && xattrs=$(getfattr -d -m - --absolute-names -- "$1" 2>/dev/null) && seen=yes
+    acl='' xattrs='' label='' visible=no
+    have getfattr && xattrs=$(getfattr -d -m - --absolute-names -- "$1" 2>/dev/null) && visible=yes
     # Where xattrs can be seen, an ACL is one of them; asking again only if there is one saves time.
-    case $seen$xattrs in
+    case $visible$xattrs in
     no* | *system.posix_acl_access=*)
         if have getfacl; then acl=$(getfacl -csEp -- "$1" 2>/dev/null) || acl=''; fi
         ;;
@@ -124,6 +157,18 @@ extras() {
         xattrs=$(printf '%s\n' "${xattrs#*"$nl"}" | grep -v -e '^security\.ima=' -e '^security\.evm=' | sort)
     fi
     if [ -n "$selinux" ]; then label=$(stat -c %C -- "$1" 2>/dev/null) || label=''; fi
+}
+
+# keep FILE ...: sets b_acl b_xattrs b_label to the target's; bare, if one look finds none at all on it and on these.
+keep() {
+    bare=''
+    acl='' xattrs='' label=''
+    if [ -z "$selinux" ] && have getfattr && [ -z "$(getfattr -d -m - --absolute-names -- "$target" "$@" 2>&1)" ]; then
+        bare=yes
+    else
+        extras "$target"
+    fi
+    b_acl=$acl b_xattrs=$xattrs b_label=$label
 }
 
 manifest() {
@@ -193,8 +238,16 @@ resolve() {
     [ "$folder/$base_name" -ef "$target" ] || fail resolve refused "can't find out where it really is"
     target=$folder/$base_name
     frame resolved "$target"
-    look "$target" || fail resolve refused "no stat command that works here"
-    extras "$target"
+    if [ -n "${bdir-}" ]; then place_backup_dir; fi
+    if [ -d "${bdir-}" ]; then
+        look "$bdir" "$target" && take "${seen%%"$nl"*}" && bdir_mode=$mode bdir_inode=$inode && take "${seen##*"$nl"}"
+    else
+        look "$target"
+    fi || fail resolve refused "no stat command that works here"
+}
+
+# Is the file itself a mount point?
+find_mount() {
     mount=0
     if [ -r /proc/self/mountinfo ]; then
         point=$target
@@ -206,23 +259,25 @@ resolve() {
         grep -qF -e " $point rw" -e " $point ro" /proc/self/mountinfo && mount=1
     fi
     frame mount $mount
-    find_running
-    frame running "$running"
 }
 
 # Shells keep the script that they run open at descriptor 255 or 10; a process that names the file on its command
 # line is asked for all its descriptors. Looking at every descriptor of every process would take too long.
 find_running() {
-    running=''
-    for fd in /proc/[0-9]*/fd/255 /proc/[0-9]*/fd/1[0-2]; do
-        [ "$fd" -ef "$target" ] && note_running "$fd"
+    running='' mounts=''
+    for fd in /proc/[0-9]*/fd/[12][0125]*; do
+        case ${fd##*/} in 1[0-2] | 255) [ "$fd" -ef "$target" ] && note_running "$fd" ;; esac
     done
+    # The same grep tells whether looking for a mount point is worth one of its own; there, odd names are escaped.
+    case $base_name in *[!A-Za-z0-9._-]*) mounts=yes ;; esac
     # shellcheck disable=SC2013
-    for cmdline in $(grep -lF -e "$base_name" /proc/[0-9]*/cmdline 2>/dev/null); do
+    for cmdline in $(grep -lF -e "$base_name" /proc/self/mountinfo /proc/[0-9]*/cmdline 2>/dev/null); do
+        [ "$cmdline" != /proc/self/mountinfo ] || { mounts=yes && continue; }
         for fd in "${cmdline%cmdline}"fd/*; do
             [ "$fd" -ef "$target" ] && note_running "$fd" && break
         done
     done
+    frame running "$running"
 }
 
 note_running() {
@@ -307,9 +362,22 @@ sweep() {
 
 # room FOLDER BYTES: fails if the disk has less. Where df says nothing usable, writing will tell.
 room() {
-    # File systems that report a size of 0 know nothing about their room.
-    avail=$(df -Pk -- "$1" 2>/dev/null | sed -n '$s/.* [1-9][0-9]*  *[0-9]*  *\([0-9][0-9]*\)  *[0-9-]*%.*/\1/p')
-    [ -z "$avail" ] || [ "$avail" -gt $(($2 / 1024 + 16)) ]
+    free='' needed=$(($2 / 1024 + 16))
+    line=$(df -Pk -- "$1" 2>/dev/null)
+    set -f
+    # shellcheck disable=SC2086
+    set -- ${line##*"$nl"}
+    set +f
+    # Size, used, available, percentage: behind the name of the disk, which may hold blanks.
+    while [ $# -ge 5 ]; do
+        case $2$3$4:$5 in
+        *[!0-9]*:*) ;;
+        # File systems that report a size of 0 know nothing about their room.
+        *%) [ "$2" -gt 0 ] && free=$4 && break ;;
+        esac
+        shift
+    done
+    [ -z "$free" ] || [ "$free" -gt "$needed" ]
 }
 
 # room_why: what `why` says of a full disk or a quota, as the end of a message; nothing else of it.
@@ -320,14 +388,15 @@ dress() {
     why=$(cp --attributes-only --preserve=mode,ownership,xattr${selinux:+,context} -- "$1" "$2" 2>&1) && return
     chown "$b_uid:$b_gid" "$2" 2>/dev/null
     chmod "$b_mode" "$2" || return 1
-    if [ -n "$b_acl" ]; then getfacl -cEp -- "$1" | setfacl --set-file=- -- "$2" || return 1; fi
+    extras "$1"
+    if [ -n "$acl" ]; then getfacl -cEp -- "$1" | setfacl --set-file=- -- "$2" || return 1; fi
 }
 
-# same FILE: has it the attributes that the target had?
+# same FILE [LINE]: has it the attributes that the target had? LINE is look's, if that has looked already.
 same() {
     differs="it can't be looked at"
-    look "$1" || return 1
-    extras "$1"
+    if [ -n "${2-}" ]; then take "$2"; else look "$1"; fi || return 1
+    [ -n "$bare" ] || extras "$1"
     differs=''
     [ "$uid:$gid" = "$b_uid:$b_gid" ] || differs="owner is $uid:$gid, not $b_uid:$b_gid"
     [ "$mode" = "$b_mode" ] || differs="$differs${differs:+; }mode is $mode, not $b_mode"
@@ -341,7 +410,14 @@ flush() {
     if have sync; then sync -- "$@"; else for f in "$@"; do dd if=/dev/null of="$f" conv=notrunc,fsync; done; fi
 }
 
-new_file() { (set -C && : >"$1"); }
+# new_file FILE: makes it, private and empty, unless it is there; else sets why.
+new_file() {
+    set -C
+    { true >"$1"; } 2>/dev/null || why=$( (true >"$1") 2>&1)
+    made=$?
+    set +C
+    return $made
+}
 
 # copy_whole FROM TO: content, attributes and times, into TO that exists. GNU's -p leaves xattrs out.
 copy_whole() {
@@ -410,18 +486,25 @@ claim() {
 
 # Sets backup to a name that nobody had: NAME.bak, NAME.2.bak, ... It gets its name when it is whole and proven.
 backup_file() {
-    case $bmade${bdir##*/} in
-    .knobledger)
-        look "$bdir" && [ "$mode" != 700 ] && ! chmod 700 -- "$bdir" 2>/dev/null &&
-            fail backup notwritten "the backup directory $bdir belongs to somebody else and is open to others (mode $mode)"
+    case $bmade${bdir##*/}:$bdir_mode in
+    .knobledger:700) ;;
+    .knobledger:*)
+        chmod 700 -- "$bdir" 2>/dev/null ||
+            fail backup notwritten "the backup directory $bdir belongs to somebody else and is open to others (mode $bdir_mode)"
         ;;
     esac
     bstage=$bdir/.stage.$$.$me.$nonce
-    why=$( (set -C && : >"$bstage") 2>&1) || fail backup notwritten "can't create a file in $bdir: ${why##*: }"
+    new_file "$bstage" || fail backup notwritten "can't create a file in $bdir: ${why##*: }"
     copy_whole "$target" "$bstage" || fail backup notwritten "can't copy into $bdir: ${why##*: }"
     digest "$bstage"
     [ "$sum" = "$base" ] || fail backup notwritten "the copy does not have the digest of the original"
-    if ! same "$bstage" || [ "$mtime" != "$b_mtime" ]; then
+    # The new content gets its attributes here already, so that one look proves those of both.
+    dress "$target" "$stage"
+    undressed=$why
+    keep "$bstage" "$stage"
+    look "$stage" "$bstage"
+    staged=${seen%%"$nl"*}
+    if ! same "$bstage" "${seen##*"$nl"}" || [ "$mtime" != "$b_mtime" ]; then
         fail backup notwritten "the copy can't have the attributes of the original${differs:+ ($differs)}"
     fi
     case $bname in
@@ -445,13 +528,15 @@ backup_file() {
 # nobody else has to. Attributes come after the content, since writing takes setuid and capabilities away.
 receive() {
     stage=$folder/.knobledger.stage.$$.$me.$nonce
-    why=$( (set -C && : >"$stage") 2>&1) || {
-        why=${why##*: }
+    new_file "$stage" || {
         stage=''
-        fail stage notwritten "can't create a file in ${folder:-/}: $why"
+        fail stage notwritten "can't create a file in ${folder:-/}: ${why##*: }"
     }
     why=$(cat 2>&1 >"$stage") || fail stage notwritten "can't write the new content: $why"
-    digest "$stage"
+}
+
+# Is what was received what was sent? sum is its digest.
+arrived() {
     [ "$sum" = "$result" ] && return
     look "$stage"
     [ "$bytes" = "$size" ] || fail stage notwritten "$bytes bytes of $size arrived"
@@ -470,7 +555,8 @@ swap_in_place() { why=$(cat -- "$1" 2>&1 >"$target"); }
 # The live file against everything that was asked for. Sets wrong.
 verify() {
     wrong=''
-    digest "$target"
+    digest_both "$target" "$backup"
+    backup_sum=$other
     frame digest.after "$sum"
     [ "$sum" = "$result" ] || wrong="the live file has the digest ${sum:-(unreadable)}, not the plan's"
     for text in "$@"; do
@@ -504,7 +590,7 @@ roll_back() {
     if [ "$way" = rename ]; then
         [ -n "$stage" ] && rm -f -- "$stage"
         stage=$folder/.knobledger.stage.$$.$me.$nonce.back
-        why=$(new_file "$stage" 2>&1) || { why="can't create a file in ${folder:-/}: ${why##*: }" && return 1; }
+        new_file "$stage" || { why="can't create a file in ${folder:-/}: ${why##*: }" && return 1; }
         copy_whole "$backup" "$stage" || return 1
         flush "$stage" 2>/dev/null
         swap_rename "$stage" || return 1
@@ -543,7 +629,8 @@ replace() {
         finish moved "$target"
     fi
     b_uid=$uid b_gid=$gid b_mode=$mode b_mtime=$mtime b_links=$links b_inode=$inode b_bytes=$bytes
-    b_acl=$acl b_xattrs=$xattrs b_label=$label
+    find_running
+    if [ -n "$mounts" ]; then find_mount; else frame mount $mount; fi
     way=rename
     [ "$mount" = 1 ] && way="a mount point: it can't be renamed over, and"
     [ "$links" -gt 1 ] && way="$links hard links lead to it: a rename would leave the others on the old content, and"
@@ -555,21 +642,22 @@ replace() {
     fi
     frame way "$way"
     step resolve ok
-    room=$folder
-    case $bdir in /*) room=$bdir ;; esac
+    # One disk is asked once: they are on the same device, or the backups will be below the folder.
+    room=$bdir
+    case $bdir:$bdir_inode in "$folder"/*: | *:"${b_inode%%:*}":*) room=$folder ;; esac
     while [ ! -d "${room:-/}" ]; do room=${room%/*}; done
     if ! room "${folder:-/}" $((size + bytes)) || { [ "$room" != "$folder" ] && ! room "$room/" "$bytes"; }; then
         fail probe notwritten "the disk is full: not enough room for the new content and the backup"
     fi
     receive
-    place_backup_dir
     lock
     sweep
     sign_lock
     step lock ok "$lock_kind"
-    digest "$target"
-    frame live "$sum"
-    if [ "$sum" != "$base" ]; then
+    digest_both "$stage" "$target"
+    arrived
+    frame live "$other"
+    if [ "$other" != "$base" ]; then
         step compare no
         finish drifted
     fi
@@ -577,8 +665,9 @@ replace() {
     make_backup_dir
     sign_lock
     backup_file
-    dress "$target" "$stage"
-    same "$stage" || fail stage notwritten "the new file can't have the attributes of the old one ($differs)$(room_why)"
+    why=$undressed
+    same "$stage" "$staged" || fail stage notwritten "the new file can't have the attributes of the old one ($differs)$(room_why)"
+    bare=''
     if [ -n "$matches" ]; then
         compare_files "$matches" "$stage" || fail stage notwritten "the new content is not equal to $matches"
     fi
@@ -599,9 +688,12 @@ replace() {
         step swap no
         finish drifted
     fi
+    # A connection that is closed by now ends it here.
+    say
     # From here on we finish, whatever happens to the connection.
     trap '' INT TERM HUP PIPE
     frame swapping ''
+    say
     if [ "$way" = rename ]; then
         if ! swap_rename "$stage"; then
             problem=$why
@@ -618,24 +710,28 @@ replace() {
     unneeded='' bmade=''
     flush "$target" "${folder:-/}" 2>/dev/null || frame note "the folder could not be flushed"
     step swap ok
+    say
     verify "$@" || give_up verify "$wrong"
     step verify ok
     manifest
-    digest "$backup"
-    frame backup.digest "$sum"
+    frame backup.digest "$backup_sum"
     finish ok
 }
 
 read_file() {
     probe cat
     resolve
+    [ "$who" = no ] || find_running
+    find_mount
+    extras "$target"
     manifest
     was="$inode $mtime $bytes"
     digest "$target"
     frame live "$sum"
-    printf '%s content -\n' "$nonce"
+    frames="$frames$nonce content -$nl"
+    say
     cat -- "$target"
-    printf '\n'
+    frames=$nl
     look "$target"
     frame size "$bytes"
     [ "$inode $mtime $bytes" = "$was" ] || frame moved ''
@@ -645,7 +741,6 @@ read_file() {
 list() {
     probe
     resolve
-    place_backup_dir
     for file in "$bdir/$base_name"*; do
         if [ -f "$file" ] && [ ! -L "$file" ] && [ ! "$file" -ef "$target" ] && look "$file" && digest "$file"; then
             frame b.path "$file"
@@ -658,7 +753,6 @@ list() {
 tidy() {
     probe ln
     resolve
-    place_backup_dir
     lock
     sweep
     for stray in "$bdir/.holder" "$bdir"/.verify.*; do
@@ -671,7 +765,6 @@ tidy() {
 prune() {
     probe ln rm
     resolve
-    place_backup_dir
     lock
     sign_lock
     while [ $# -ge 2 ]; do
@@ -685,6 +778,8 @@ prune() {
 }
 
 frame hello 1
+# At once: a script that was killed is none that never ran.
+say
 trap 'clean; exit 143' INT TERM HUP PIPE
 started $$ || start=0
 me=$start

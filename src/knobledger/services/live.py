@@ -100,7 +100,7 @@ def see(host: Host, service: Service, target: Target, names: Sequence[str] = ())
             f"{service.full_name!r} has neither a unit nor a pid command, so its processes can't be found",
             hint=f'add unit = "...", or pid = "..." (a command that prints a process id), to {service.full_name}',
         )
-    remote = host.read(target.path)
+    remote = host.read(target.path, running=True)
     running = look_running(host, service)
     reading = Reading.of(remote.content, target.dialect)
     wanted = tuple(dict.fromkeys(names)) or tuple(reading.decided())
