@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, assert_never, get_args
+from typing import Literal, assert_never, get_args
+
+from msgspec import Struct
 
 from knobledger.quoting import quote
 
@@ -34,7 +36,7 @@ class Unsayable(ValueError):
     """The value can't be written at that place."""
 
 
-class Slot(NamedTuple):
+class Slot(Struct, frozen=True, gc=False):
     """The way of writing at one place."""
 
     style: Style

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from knobledger.knobs.occurrence import Dialect, Scope
 from knobledger.knobs.shell.flags import looks_like_flags
 from knobledger.knobs.shell.frame import Frame
@@ -123,7 +125,7 @@ class Assigner(Registry):
         before = variable.choices if value.default_of == name and not variable.inherited else ()
         if before and _surely_set(variable, value.default_op):
             site.lost = site.lost or "the variable has a value before, so its default is not used"
-            state.own[name] = variable._replace(exported=exported if assigns else variable.exported)
+            state.own[name] = replace(variable, exported=exported if assigns else variable.exported)
             return
         scope = frame.scope or Scope.SHELL
         parts: tuple[Part, ...]
@@ -133,7 +135,7 @@ class Assigner(Registry):
         else:
             reads = frozenset(names_in(word.pieces) - {name})
             parts = tuple(
-                part._replace(scope=scope, path=frame.path)
+                replace(part, scope=scope, path=frame.path)
                 if isinstance(part, Text) and part.scope is None
                 else part
                 for part in parts_of(word, basis)
@@ -174,7 +176,7 @@ class Assigner(Registry):
         words = assignment.array or ()
         scope = self.scope_here(frame, False)
         args = tuple(
-            arg if arg.scope is not None else arg._replace(scope=scope, path=frame.path)
+            arg if arg.scope is not None else replace(arg, scope=scope, path=frame.path)
             for arg in self.arguments(words, state, frame)
         )
         self.flag_sites(args, frame, scope, "array", statement)
@@ -214,7 +216,7 @@ class Assigner(Registry):
                 continue
             whole = len(word.pieces) == 1 and len(pieces) == 1
             value = value_of(
-                word if whole else word._replace(pieces=(piece,)), assignment=True, expands_braces=False
+                word if whole else replace(word, pieces=(piece,)), assignment=True, expands_braces=False
             )
             source = word.source
             exported = state.exported_when_set(piece.text)

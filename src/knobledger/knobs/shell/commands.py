@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec.structs import replace
+
 from knobledger.knobs.occurrence import Scope
 from knobledger.knobs.shell.frame import Frame
 from knobledger.knobs.shell.programs import Programs
@@ -174,7 +176,7 @@ class Commands(Programs):
         statement = node.source.span(node.start, node.end)
         scope = self.scope_here(frame, False)
         elements = tuple(
-            arg if arg.scope is not None else arg._replace(scope=scope, path=frame.path) for arg in args[at:]
+            arg if arg.scope is not None else replace(arg, scope=scope, path=frame.path) for arg in args[at:]
         )
         self.flag_sites(elements, frame, scope, "set", statement)
         state.own["@"] = Variable((), "no", (Elements(elements),), inherited=False)
@@ -191,7 +193,7 @@ class Commands(Programs):
         self.program(
             Source(self.sources[key].decode("latin-1"), file=key),
             state,
-            frame._replace(sources=frame.sources + 1),
+            replace(frame, sources=frame.sources + 1),
         )
 
     def _eval(self, words: list[Word], state: State, frame: Frame) -> None:
@@ -199,11 +201,11 @@ class Commands(Programs):
         names = frozenset(self.names_used([], words[1:], state))
         scope = frame.scope
         if any(part.guarded for part in parts):
-            frame = frame._replace(depends=True)
+            frame = replace(frame, depends=True)
         if names and scope is None:
             scope = Scope.SHELL
         self.program(
             as_source(parts),
             state,
-            frame._replace(scope=scope, nested=frame.nested + 1, uses=frame.uses | names),
+            replace(frame, scope=scope, nested=frame.nested + 1, uses=frame.uses | names),
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from knobledger.knobs.occurrence import Scope
 from knobledger.knobs.shell.declare import Declarer
 from knobledger.knobs.shell.frame import Frame
@@ -68,7 +70,7 @@ class Expander(Declarer):
         for part in variable.parts:
             if isinstance(part, Elements):
                 self.charge(len(part.args))
-                args.extend(arg._replace(guarded=arg.guarded or part.guarded) for arg in part.args)
+                args.extend(replace(arg, guarded=arg.guarded or part.guarded) for arg in part.args)
             elif not isinstance(part, Break):
                 args.append(Arg(None, part.guarded))
         return args
@@ -85,9 +87,9 @@ class Expander(Declarer):
             return args
         path = (*frame.path, self.mark(piece))
         return [
-            arg._replace(guarded=True)
+            replace(arg, guarded=True)
             if arg.scope is not None
-            else arg._replace(guarded=True, scope=Scope.CONDITIONAL, path=path)
+            else replace(arg, guarded=True, scope=Scope.CONDITIONAL, path=path)
             for arg in args
         ]
 
@@ -100,7 +102,7 @@ class Expander(Declarer):
             piece = todo.pop(0)
             todo.extend(piece.parts)
             if piece.script:
-                inner = frame._replace(scope=Scope.SUBSHELL, background=False, pipeline=False)
+                inner = replace(frame, scope=Scope.SUBSHELL, background=False, pipeline=False)
                 outer, self.source = self.source, piece.source or word.source
                 self.statements(piece.script, state.copy(), inner)
                 self.source = outer

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from knobledger.knobs.shell.source import decode
 from knobledger.knobs.shell.state import Arg
@@ -20,7 +21,7 @@ _LONG = 4000
 """Text longer than this is looked at no further for the name of a flag, in bytes."""
 
 
-class Flag(NamedTuple):
+class Flag(Struct, frozen=True, gc=False):
     """One flag as written."""
 
     name: str

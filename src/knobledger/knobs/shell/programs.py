@@ -102,7 +102,7 @@ class Programs(Expander):
             value = self._slice(word, setting.skip, setting.stop)
         slot = slot_of(source, value, split=setting.arg.split)
         if comma:
-            slot = slot._replace(comma=True)
+            slot = replace(slot, comma=True)
         whole = (source.span(begins.start, begins.end)[0], source.span(word.start, word.end)[1])
         return self.site(
             Site(
@@ -252,7 +252,7 @@ class Programs(Expander):
                 self.program(
                     as_source(parts_of(word, state)),
                     inner,
-                    frame._replace(scope=scope, nested=frame.nested + 1, uses=names, pipeline=False),
+                    replace(frame, scope=scope, nested=frame.nested + 1, uses=names, pipeline=False),
                 )
                 return True
             if text is not None and not text.startswith("-"):
@@ -260,7 +260,7 @@ class Programs(Expander):
         for redirect in node.redirects:
             for heredoc in redirect.heredoc:
                 path = (*frame.path, self.mark(redirect))
-                fed = frame._replace(scope=Scope.HEREDOC, path=path, nested=frame.nested + 1, depends=True)
+                fed = replace(frame, scope=Scope.HEREDOC, path=path, nested=frame.nested + 1, depends=True)
                 self.program(node.source.part(heredoc.start, heredoc.end), inner, fed)
                 return True
         return True
@@ -274,7 +274,7 @@ class Programs(Expander):
         self.program(
             as_source(self.joined(words, state)),
             State(),
-            frame._replace(scope=scope, nested=frame.nested + 1, pipeline=False),
+            replace(frame, scope=scope, nested=frame.nested + 1, pipeline=False),
         )
 
     def heredoc(self, source: Source, heredoc: Heredoc, node: Simple | None, frame: Frame) -> None:
@@ -294,7 +294,8 @@ class Programs(Expander):
             return
         line = self.line(source, heredoc.start)
         self.note(line - 1, "this heredoc writes another file: what it sets is not seen here")
-        inner = frame._replace(
+        inner = replace(
+            frame,
             scope=Scope.HEREDOC,
             path=(*frame.path, self.mark(heredoc)),
             called=False,

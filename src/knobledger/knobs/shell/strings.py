@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec.structs import replace
+
 from knobledger.knobs.shell.source import Quoting, Source
 from knobledger.knobs.shell.state import PARTS, Arg, Break, Elements, Hole, Part, State, Text, Variable
 from knobledger.knobs.shell.syntax import Piece, Word
@@ -58,7 +60,7 @@ def _piece(source: Source, piece: Piece, around: Quoting, state: State, *, leadi
 
 
 def _expansion(source: Source, piece: Piece) -> Word:
-    return Word(source, piece.start, piece.end, (piece._replace(kind="param", op="?", parts=(), script=()),))
+    return Word(source, piece.start, piece.end, (replace(piece, kind="param", op="?", parts=(), script=()),))
 
 
 def _is_words(variable: Variable) -> bool:
@@ -154,7 +156,7 @@ def split(parts: tuple[Part, ...]) -> list[Arg]:
 
 def _glued(word: Word) -> Word:
     """The word with something unknown, or from elsewhere, behind it."""
-    return word._replace(pieces=(*word.pieces, Piece("param", word.end, word.end, "?", op="?")))
+    return replace(word, pieces=(*word.pieces, Piece("param", word.end, word.end, "?", op="?")))
 
 
 def names_in(pieces: tuple[Piece, ...]) -> set[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from knobledger.knobs.shell.source import Quoting, Source, decode
 from knobledger.knobs.shell.syntax import Piece, Word
@@ -14,7 +16,7 @@ _SPECIAL = re.compile(r"[\r~{*?]")
 _SINGLE_IDIOM = re.compile(r"(?:'[^']*'|\\')*")
 
 
-class Value(NamedTuple):
+class Value(Struct, frozen=True, gc=False):
     """The value of (the rest of) a word."""
 
     text: str | None
@@ -103,7 +105,7 @@ def value_of(word: Word, skip: int = 0, *, assignment: bool, expands_braces: boo
             return found
     value = _plain(word, pieces, start, word.end, _style_of(word.source, pieces))
     if value.text is not None and (reason := _expansion(pieces, assignment, expands_braces)):
-        return value._replace(text=None, why=reason)
+        return replace(value, text=None, why=reason)
     return value
 
 
@@ -112,14 +114,14 @@ def _before_return(word: Word, pieces: tuple[Piece, ...], assignment: bool, expa
     last = pieces[-1]
     kept = pieces[:-1]
     if len(last.text) > 1:
-        kept = (*kept, last._replace(end=last.end - 1, text=last.text[:-1]))
+        kept = (*kept, replace(last, end=last.end - 1, text=last.text[:-1]))
     start = kept[0].start if kept else word.end - 1
     value = _plain(word, kept, start, word.end - 1, _style_of(word.source, kept))
     if value.text is None:
         return value
     if reason := _expansion(kept, assignment, expands_braces):
-        return value._replace(text=None, why=reason)
-    return value._replace(text=value.text + "\r")
+        return replace(value, text=None, why=reason)
+    return replace(value, text=value.text + "\r")
 
 
 def _behind(pieces: tuple[Piece, ...], skip: int) -> tuple[tuple[Piece, ...], Style | None]:
@@ -130,7 +132,7 @@ def _behind(pieces: tuple[Piece, ...], skip: int) -> tuple[tuple[Piece, ...], St
             return pieces[index:], None
         if skip < size or (skip == size and piece.kind in ("double", "single", "ansi")):
             if piece.kind == "bare":
-                rest = piece._replace(start=piece.start + skip, text=piece.text[skip:])
+                rest = replace(piece, start=piece.start + skip, text=piece.text[skip:])
                 return (rest, *pieces[index + 1 :]), None
             last = index == len(pieces) - 1
             if skip == size and not last:

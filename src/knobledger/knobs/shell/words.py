@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from knobledger.knobs.shell.source import Source
 from knobledger.knobs.shell.syntax import Piece, Word
 
@@ -209,7 +211,7 @@ class WordScanner:
             return Piece("ansi", at, closed.end(), ansi_text(closed.group(1)))
         if not quoted and following == '"':
             piece = self.double(at + 1, depth + 1)
-            return piece._replace(start=at)
+            return replace(piece, start=at)
         if match := _PARAM.match(text, at):
             name = match.group(1) or match.group(2)
             return Piece("param", at, match.end(), name, op="@" if name in "@*" else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -65,7 +65,7 @@ _DOCKER_ALONE = re.compile(
 CONTAINERS: Final = frozenset(["docker", "podman", "nerdctl"])
 
 
-class Setting(NamedTuple):
+class Setting(Struct, frozen=True, gc=False):
     """`NAME=value` among a wrapper's words."""
 
     arg: Arg
