@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, assert_never, get_args
+from typing import Literal, assert_never
 
 from msgspec import Struct
 
@@ -27,9 +27,6 @@ Style = Literal[
     "none",
 ]
 """How the value is quoted. `in-...`: between quotes that hold more than the value; `literal`: no quotes at all."""
-
-
-STYLES: tuple[Style, ...] = get_args(Style)
 
 
 class Unsayable(ValueError):

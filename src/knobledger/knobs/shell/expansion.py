@@ -13,7 +13,7 @@ from knobledger.knobs.shell.source import Source
 from knobledger.knobs.shell.state import Arg, Break, Elements, Part, State, Text
 from knobledger.knobs.shell.strings import names_in, operand_words, parts_of, split
 from knobledger.knobs.shell.syntax import Piece, Statement, Word
-from knobledger.knobs.shell.values import prefix_text
+from knobledger.knobs.shell.values import is_plain, prefix_text
 
 
 class Expander(Declarer):
@@ -109,8 +109,8 @@ class Expander(Declarer):
 
     def names_used(self, args: Sequence[Arg], words: Sequence[Word], state: State) -> list[str]:
         """The variables that the words expand, and those that these are made of."""
-        todo = sorted({name for word in words for name in names_in(word.pieces)})
-        todo += sorted({name for arg in args if arg.word for name in names_in(arg.word.pieces)})
+        todo = _names(words)
+        todo += _names([arg.word for arg in args if arg.word is not None])
         found: dict[str, None] = {}
         while todo:
             name = todo.pop()
@@ -129,3 +129,7 @@ class Expander(Declarer):
                 parts.append(Text(Source(" ", (at - 1,), (at,), ((0, "lost"),))))
             parts.extend(parts_of(word, state))
         return tuple(parts)
+
+
+def _names(words: Sequence[Word]) -> list[str]:
+    return sorted({name for word in words if not is_plain(word) for name in names_in(word.pieces)})

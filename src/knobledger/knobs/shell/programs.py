@@ -211,8 +211,10 @@ class Programs(Expander):
             "flag",
             source.span(node.start, node.end),
         )
+        known_flags = set(candidate.flags)
         for flag, site in flags:
-            if site not in candidate.flags:
+            if site not in known_flags:
+                known_flags.add(site)
                 candidate.flags.append(site)
             if not flag.arg.guarded:
                 seen[flag.name] = (site,)
@@ -224,8 +226,11 @@ class Programs(Expander):
                 seen[name] = variable.choices
         self.charge(len(seen) // 4)
         for name, choices in seen.items():
-            known = candidate.seen.setdefault(name, [])
-            known.extend(choice for choice in choices if choice not in known)
+            known = candidate.seen.get(name)
+            if known is None:
+                candidate.seen[name] = list(dict.fromkeys(choices))
+            else:
+                known.extend(choice for choice in choices if choice not in known)
         candidate.hidden.update(hidden)
 
     def _shell(

@@ -173,23 +173,23 @@ def _layers(way: State, base: State) -> list[State]:
 
 
 def _join(variables: list[Variable]) -> Variable:
-    choices = tuple(dict.fromkeys(choice for variable in variables for choice in variable.choices))
-    exported = {variable.exported for variable in variables}
-    reads = frozenset().union(*(variable.reads for variable in variables))
-    parts = variables[0].parts
+    first = variables[0]
+    choices = dict.fromkeys(first.choices)
+    exported, parts, unset, reads = first.exported, first.parts, first.unset, first.reads
+    inherited, disturbed = first.inherited, first.disturbed
     for variable in variables[1:]:
+        choices.update(dict.fromkeys(variable.choices))
+        if variable.exported != exported:
+            exported = "maybe"
         parts = _join_parts(parts, variable.parts)
+        unset = unset or variable.unset
+        reads |= variable.reads
+        inherited = inherited and variable.inherited
+        disturbed = disturbed or variable.disturbed
     if len(parts) > PARTS:
         parts = (Hole(),)
-    return Variable(
-        tuple(sorted(choices, key=_order)),
-        exported.pop() if len(exported) == 1 else "maybe",
-        parts,
-        next((variable.unset for variable in variables if variable.unset), ""),
-        reads,
-        all(variable.inherited for variable in variables),
-        any(variable.disturbed for variable in variables),
-    )
+    ordered = tuple(sorted(choices, key=_order))
+    return Variable(ordered, exported, parts, unset, reads, inherited, disturbed)
 
 
 def _order(choice: Choice) -> tuple[bool, int]:

@@ -83,6 +83,8 @@ class Simple(Struct, frozen=True, gc=False):
     """an assignment among them is an argument of export, declare and their like"""
     redirects: tuple[Redirect, ...]
     source: Source
+    expands: bool = True
+    """False if no assignment and no word of it has an expansion; True if one may have"""
 
 
 class Group(Struct, frozen=True, gc=False):

@@ -99,12 +99,12 @@ class Walker(Commands):
                 else:
                     self.statements(command.body, state, frame)
             case If():
-                self._if(command, state, replace(frame, pipeline=False))
+                self._if(command, state, _unpiped(frame))
             case Case():
-                self._case(command, state, replace(frame, pipeline=False))
+                self._case(command, state, _unpiped(frame))
             case Loop():
                 self._heredocs(command.redirects, frame)
-                self._loop(command, state, replace(frame, pipeline=False))
+                self._loop(command, state, _unpiped(frame))
             case Function():
                 self.functions[command.name] = (command, frame.path)
             case Test():
@@ -200,3 +200,8 @@ class Walker(Commands):
         outer, self.source = self.source, source
         self.statements(script.body, state, frame)
         self.source = outer
+
+
+def _unpiped(frame: Frame) -> Frame:
+    """The frame inside a compound command, whose own assignments are not lost at its end but at the pipe's."""
+    return replace(frame, pipeline=False) if frame.pipeline else frame

@@ -63,6 +63,8 @@ _DOCKER_ALONE = re.compile(
     r"oom-kill-disable|sig-proxy|disable-content-trust|no-hosts|replace|tls-verify|http-proxy)"
 )
 CONTAINERS: Final = frozenset(["docker", "podman", "nerdctl"])
+WRAPPERS: Final = frozenset([*_OPTIONS, *_OPTIONS_OF, *CONTAINERS, "env"])
+"""The names of all commands that start another one."""
 
 
 class Setting(Struct, frozen=True, gc=False):
