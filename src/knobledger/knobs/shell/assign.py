@@ -13,7 +13,7 @@ from knobledger.knobs.shell.frame import Frame
 from knobledger.knobs.shell.registry import Registry
 from knobledger.knobs.shell.source import decode
 from knobledger.knobs.shell.state import PARTS, Arg, Elements, Hole, Part, State, Sure, Text, Variable
-from knobledger.knobs.shell.strings import mapped, names_in, parts_of, split
+from knobledger.knobs.shell.strings import mapped, names_in, names_of, parts_of, split
 from knobledger.knobs.shell.syntax import Assignment, Piece, Word
 from knobledger.knobs.shell.values import (
     PLAIN_SLOTS,
@@ -193,7 +193,7 @@ class Assigner(Registry):
         else:
             reads = frozenset(names_in(word.pieces) - {name})
             parts = tuple(
-                replace(part, scope=scope, path=frame.path)
+                Text(part.source, part.guarded, scope, frame.path)
                 if isinstance(part, Text) and part.scope is None
                 else part
                 for part in parts_of(word, basis)
@@ -234,12 +234,12 @@ class Assigner(Registry):
         words = assignment.array or ()
         scope = self.scope_here(frame, False)
         args = tuple(
-            arg if arg.scope is not None else replace(arg, scope=scope, path=frame.path)
+            arg if arg.scope is not None else Arg(arg.word, arg.guarded, arg.split, scope, frame.path)
             for arg in self.arguments(words, state, frame)
         )
         self.flag_sites(args, frame, scope, "array", statement)
         variable = state.get(assignment.name)
-        reads = frozenset(name for word in words for name in names_in(word.pieces)) - {assignment.name}
+        reads = frozenset(names_of(words) - {assignment.name})
         parts: tuple[Part, ...] = (Elements(args),)
         if assignment.append:
             parts = (*variable.parts, *parts) if not variable.inherited else (Hole(), *parts)

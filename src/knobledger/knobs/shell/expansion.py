@@ -11,9 +11,9 @@ from knobledger.knobs.shell.declare import Declarer
 from knobledger.knobs.shell.frame import Frame
 from knobledger.knobs.shell.source import Source
 from knobledger.knobs.shell.state import Arg, Break, Elements, Part, State, Text
-from knobledger.knobs.shell.strings import names_in, operand_words, parts_of, split
+from knobledger.knobs.shell.strings import names_of, operand_words, parts_of, split
 from knobledger.knobs.shell.syntax import Piece, Statement, Word
-from knobledger.knobs.shell.values import is_plain, prefix_text
+from knobledger.knobs.shell.values import prefix_text
 
 
 class Expander(Declarer):
@@ -95,12 +95,10 @@ class Expander(Declarer):
 
     def substitutions(self, word: Word, state: State, frame: Frame) -> None:
         """Follow the commands inside `$( )` and backticks, which change nothing outside."""
-        if len(word.pieces) == 1 and word.pieces[0].kind == "bare":
-            return
-        todo = list(word.pieces)
+        todo = [piece for piece in word.pieces if piece.parts or piece.script]
         while todo:
             piece = todo.pop(0)
-            todo.extend(piece.parts)
+            todo.extend(part for part in piece.parts if part.parts or part.script)
             if piece.script:
                 inner = replace(frame, scope=Scope.SUBSHELL, background=False, pipeline=False)
                 outer, self.source = self.source, piece.source or word.source
@@ -109,8 +107,8 @@ class Expander(Declarer):
 
     def names_used(self, args: Sequence[Arg], words: Sequence[Word], state: State) -> list[str]:
         """The variables that the words expand, and those that these are made of."""
-        todo = _names(words)
-        todo += _names([arg.word for arg in args if arg.word is not None])
+        todo = sorted(names_of(words))
+        todo += sorted(names_of(arg.word for arg in args if arg.word is not None))
         found: dict[str, None] = {}
         while todo:
             name = todo.pop()
@@ -129,7 +127,3 @@ class Expander(Declarer):
                 parts.append(Text(Source(" ", (at - 1,), (at,), ((0, "lost"),))))
             parts.extend(parts_of(word, state))
         return tuple(parts)
-
-
-def _names(words: Sequence[Word]) -> list[str]:
-    return sorted({name for word in words if not is_plain(word) for name in names_in(word.pieces)})

@@ -24,8 +24,11 @@ _REDIRECT = re.compile(
 )
 _REDIRECT_STARTS = frozenset("<>&{0123456789")
 _ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^]\n]*\])?(\+?)=")
-_PLAIN = re.compile(r"(?:[ \t]|\\\n)*+([^ \t\n\\'\"`$;&|<>()#=][^ \t\n\\'\"`$;&|<>()]*+)(?=[ \t\n;|)]|\Z)")
+_PLAIN_WORD = r"([^ \t\n\\'\"`$;&|<>()#=][^ \t\n\\'\"`$;&|<>()]*+)(?=[ \t\n;|)]|\Z)"
+_PLAIN = re.compile(rf"(?:[ \t]|\\\n)*+{_PLAIN_WORD}")
 """A word without quotes, expansions and `=` in front; most words of a script are such."""
+_ELEMENT = re.compile(rf"(?:[ \t\n]|\\\n)*+{_PLAIN_WORD}")
+"""The same in an array, where it may stand on another line."""
 _SIMPLE_ENDS = frozenset(["", "\n", ";", "|", ")"])
 FUNCTION = re.compile(r"[ \t]*\([ \t]*\)")
 DECLARERS: Final = frozenset(["export", "declare", "typeset", "readonly", "local"])
@@ -159,8 +162,7 @@ class SimpleParser(Tokens):
         self.at = start + 1
         words: list[Word] = []
         while True:
-            self._gap()
-            while plain := _PLAIN.match(self.text, self.at):
+            while not self._pending and (plain := _ELEMENT.match(self.text, self.at)):
                 self.charge(1)
                 begin, self.at = plain.span(1)
                 words.append(Word(self.source, begin, self.at, (Piece("bare", begin, self.at, plain[1]),)))

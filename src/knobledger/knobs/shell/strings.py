@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from knobledger.knobs.shell.source import Quoting, Source
 from knobledger.knobs.shell.state import PARTS, Arg, Break, Elements, Hole, Part, State, Text, Variable
 from knobledger.knobs.shell.syntax import Piece, Word
+from knobledger.knobs.shell.values import is_plain
 
 _ARGUMENTS = re.compile(r"arg|opt|flag|extra|[@*]", re.IGNORECASE)
 _TOKEN = re.compile(r"[^ \t\n]+")
@@ -162,8 +164,6 @@ def _glued(word: Word) -> Word:
 def names_in(pieces: tuple[Piece, ...]) -> set[str]:
     """The parameters that a word expands, those inside operands and quotes included."""
     found: set[str] = set()
-    if len(pieces) == 1 and pieces[0].kind == "bare":
-        return found
     todo = list(pieces)
     while todo:
         piece = todo.pop()
@@ -171,6 +171,11 @@ def names_in(pieces: tuple[Piece, ...]) -> set[str]:
             found.add(piece.text)
         todo.extend(piece.parts)
     return found
+
+
+def names_of(words: Iterable[Word]) -> set[str]:
+    """The parameters that the words expand."""
+    return {name for word in words if not is_plain(word) for name in names_in(word.pieces)}
 
 
 def operand_words(source: Source, parts: tuple[Piece, ...]) -> list[Word]:
