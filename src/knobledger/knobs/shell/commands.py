@@ -45,7 +45,8 @@ class Commands(Programs):
         if node.expands:
             for item in (*node.assignments, *node.words):
                 for word in (item.array or (item.value,)) if isinstance(item, Assignment) else (item,):
-                    self.substitutions(word, state, frame)
+                    if not is_plain(word):
+                        self.substitutions(word, state, frame)
         if not node.words:
             alone = len(node.assignments) == 1 and not node.redirects
             for index, assignment in enumerate(node.assignments):

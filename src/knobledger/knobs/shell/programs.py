@@ -61,13 +61,13 @@ class Programs(Expander):
         self.charge(len(variables) // 4)
         for name, variable in variables.items():
             if variable.exported == "no":
-                if any(choice is not None for choice in variable.choices) or variable.unset:
+                if _written(variable.choices) or variable.unset:
                     hidden[name] = variable.unset or "not exported: the launch does not see it"
                 continue
             choices = variable.choices
             if variable.exported == "maybe" and None not in choices:
                 choices = (*choices, None)
-            if variable.disturbed or any(choice is not None for choice in choices):
+            if variable.disturbed or _written(choices):
                 seen[name] = choices  # None alone: it has a value, which is written nowhere
             if variable.unset:
                 hidden[name] = variable.unset
@@ -222,7 +222,7 @@ class Programs(Expander):
                 seen[flag.name] = (*seen.get(flag.name, (None,)), site)
         for name in [*self.names_used(unwrapped.args, words, state), *sorted(frame.uses)]:
             variable = state.get(name)
-            if name not in seen and any(choice is not None for choice in variable.choices):
+            if name not in seen and _written(variable.choices):
                 seen[name] = variable.choices
         self.charge(len(seen) // 4)
         for name, choices in seen.items():
@@ -312,6 +312,11 @@ class Programs(Expander):
                 self.site(_moved(site, body))
             return
         self.program(body, State(), inner)
+
+
+def _written(choices: tuple[Choice, ...]) -> bool:
+    """Whether something in the file is among the choices, each of which is there once."""
+    return bool(choices) and choices != (None,)
 
 
 def _label(unwrapped: Unwrapped, words: list[Word]) -> str:

@@ -145,9 +145,10 @@ class State(Struct):
             self.adopt((alive or ways)[0])
             return 1
         exports = {way.allexport for way in alive}
-        names = dict.fromkeys(
-            name for way in alive for layer in reversed(_layers(way, self)) for name in layer.own
-        )
+        names: dict[str, None] = {}
+        for way in alive:
+            for layer in reversed(_layers(way, self)):
+                names.update(dict.fromkeys(layer.own))
         joined = {}
         work = len(names)
         for name in names:
