@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from itertools import zip_longest
 
 from knobledger.knobs.occurrence import Kind, KnobEdit, Occurrence
@@ -32,7 +32,8 @@ def changed_knobs(before: Reading, after: Reading) -> tuple[KnobEdit, ...]:
 
 def edits_of(before: Reading, after: Reading, names: Iterable[str]) -> tuple[KnobEdit, ...]:
     """The same for these knobs only, in the order of `names`."""
-    return _edits(_state(before), _state(after), dict.fromkeys(names))
+    wanted = dict.fromkeys(names)
+    return _edits(_state(before, wanted), _state(after, wanted), wanted)
 
 
 def _edits(olds: State, news: State, names: Iterable[str]) -> tuple[KnobEdit, ...]:
@@ -49,12 +50,13 @@ def _kind(name: str) -> Kind:
     return "flag" if name.startswith("--") else "env"
 
 
-def _state(reading: Reading) -> State:
-    """Per name what decides it for each launch; what may decide it, where that depends."""
+def _state(reading: Reading, names: Container[str] | None = None) -> State:
+    """Per name (of `names`) what decides it for each launch; what may decide it, where that depends."""
     state: State = {}
     # A string whose words are knobs themselves is only where they are kept.
-    inner = sorted(found.span[0] for found in reading.occurrences if found.active and found.file is None)
-    occurrences = [found for found in reading.occurrences if found.bare or not _holds(found, inner)]
+    inner = sorted(site.span[0] for site in reading.sites if site.active and site.file is None)
+    told = reading.occurrences if names is None else reading.occurrences_of(names)
+    occurrences = [found for found in told if found.bare or not _holds(found, inner)]
     for occurrence in occurrences:
         if occurrence.wins:
             state.setdefault(occurrence.name, []).append(_told(occurrence))

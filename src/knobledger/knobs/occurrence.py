@@ -38,7 +38,7 @@ class Scope(StrEnum):
     UNIT = "unit"
 
 
-class Occurrence(Struct, frozen=True):
+class Occurrence(Struct, frozen=True, gc=False):
     """One place in a file where a knob is written.
 
     Text is decoded as UTF-8 with surrogate escapes, so that every byte survives; offsets are in bytes.

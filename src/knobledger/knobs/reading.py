@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct, field
@@ -86,7 +86,14 @@ class Reading(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def occurrences(self) -> tuple[Occurrence, ...]:
         """In the order of the text, side files last."""
-        # Made when somebody looks: an edit needs none of them.
+        # Made when somebody looks: an edit needs few of them.
+        return self._told(self.sites)
+
+    def occurrences_of(self, names: Container[str]) -> tuple[Occurrence, ...]:
+        """The occurrences of these names, in the same order."""
+        return self._told([site for site in self.sites if site.name in names])
+
+    def _told(self, sites: Sequence[Site]) -> tuple[Occurrence, ...]:
         starts: dict[str | None, list[int]] = {None: _line_starts(self.content)}
         starts.update((key, _line_starts(side)) for key, side in self.sources.items())
         return tuple(
@@ -97,7 +104,7 @@ class Reading(Struct, frozen=True, eq=False, dict=True):
                 site in self.winners,
                 self.launches,
             )
-            for site in self.sites
+            for site in sites
         )
 
     def decided(self) -> dict[str, Occurrence]:

@@ -11,6 +11,7 @@ import hmac
 import re
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Final
 
 from knobledger.knobs.reading import Reading
@@ -172,6 +173,8 @@ class Masker:
         return _BY_VALUE.sub(one, text)
 
     def _named_in_text(self, text: str) -> str:
+        if "=" not in text and ":" not in text and "--" not in text:
+            return text
         out: list[str] = []
         done = at = 0
         while name := _NAME.search(text, at):
@@ -196,6 +199,7 @@ class Masker:
         return quote + _same_lines(value, self.mask(value)) + quote
 
 
+@lru_cache(maxsize=4096)
 def secret_name(name: str) -> bool:
     """Whether a name says that its value is a credential."""
     parts = [part.lower() for part in _PARTS.findall(name)]

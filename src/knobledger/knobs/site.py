@@ -11,7 +11,7 @@ SITES = 12_000
 """How many occurrences a file may have before it counts as hostile, and is not edited."""
 
 
-class Site(Struct, eq=False):
+class Site(Struct, eq=False, gc=False):
     """One occurrence while a file is being read.
 
     It changes as the reader comes to know more (a later `export`, a launch that sees it), so it is not frozen;

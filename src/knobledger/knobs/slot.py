@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, assert_never, get_args
+from typing import Literal, assert_never
+
+from msgspec import Struct
 
 from knobledger.quoting import quote
 
@@ -27,14 +29,11 @@ Style = Literal[
 """How the value is quoted. `in-...`: between quotes that hold more than the value; `literal`: no quotes at all."""
 
 
-STYLES: tuple[Style, ...] = get_args(Style)
-
-
 class Unsayable(ValueError):
     """The value can't be written at that place."""
 
 
-class Slot(NamedTuple):
+class Slot(Struct, frozen=True, gc=False):
     """The way of writing at one place."""
 
     style: Style

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from knobledger.knobs.envfile import read_systemd
 from knobledger.knobs.occurrence import Launch, Note, Scope
@@ -275,7 +276,7 @@ def _exec(found: UnitFound, source: Source, at: int, whole: tuple[int, int], lin
             index += 1
             site = _value_site(source, items[index], 0, flag, "flag", Scope.COMMAND, "flag", whole, True)
             site.whole = (source.span(item.start, item.end)[0], site.whole[1])
-            site.slot = site.slot._replace(word=True)
+            site.slot = replace(site.slot, word=True)
         else:
             place = source.span(item.start, item.end)
             slot = Slot("unit", word=True, dollar=True, spaced=True)

@@ -6,7 +6,7 @@ reader does, and an edit must bring it no new error.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from knobledger.knobs.site import Site
@@ -14,6 +14,12 @@ from knobledger.knobs.site import Site
 LIMIT = 200_000
 """Longer files are not shown to it, in bytes: some inputs take it quadratic time."""
 _ASSIGNED = frozenset(["export", "declare", "typeset", "readonly", "local", "assignment", "prefix", "append"])
+
+
+@lru_cache(maxsize=2)
+def _root(content: bytes) -> Any:
+    # Kept for the next request: what one edit has left is what the next one begins with.
+    return _parser().parse(content).root_node
 
 
 @cache
@@ -29,11 +35,11 @@ def objection(before: bytes, after: bytes, site: Site | None) -> str:
     """What the second reader holds against the step from `before` to `after`, made at `site`; "" if nothing."""
     if max(len(before), len(after)) > LIMIT:
         return ""
-    old = _parser().parse(before).root_node
+    old = _root(before)
     if not old.has_error:
         if site is not None and not _sees(old, before, site):
             return f"a second parser finds no assignment to {site.name!r} there"
-        if _parser().parse(after).root_node.has_error:
+        if _root(after).has_error:
             return "a second parser finds an error that was not there before"
     return ""
 

@@ -131,7 +131,7 @@ def occurrence_json(item: Occurrence, masker: Masker) -> dict[str, Any]:
     return {
         "name": item.name,
         "kind": item.kind,
-        "value": masker.value(item.name, item.value),
+        "value": masker.value(item.name, item.value) if secret else item.value,
         "raw": masker.mask(item.raw) if secret else masker.text(item.raw),
         "line": item.line,
         "column": item.column,

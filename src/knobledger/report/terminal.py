@@ -16,9 +16,12 @@ def render(report: object, page: Paper) -> None:
 
 def line(page: Paper, text: str = "", style: str = "") -> None:
     """One line, shown as it is; control characters are made visible so that a file can't move the cursor."""
+    page.write(text if text.isprintable() else _visible(text), style)
+
+
+def _visible(text: str) -> str:
     shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    shown = "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in shown)
-    page.write(shown, style)
+    return "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in shown)
 
 
 def edit_text(edit: Edit) -> str:

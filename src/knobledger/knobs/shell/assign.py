@@ -5,14 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from knobledger.knobs.occurrence import Dialect, Scope
 from knobledger.knobs.shell.flags import looks_like_flags
 from knobledger.knobs.shell.frame import Frame
 from knobledger.knobs.shell.registry import Registry
+from knobledger.knobs.shell.source import decode
 from knobledger.knobs.shell.state import PARTS, Arg, Elements, Hole, Part, State, Sure, Text, Variable
-from knobledger.knobs.shell.strings import mapped, names_in, parts_of, split
+from knobledger.knobs.shell.strings import mapped, names_in, names_of, parts_of, split
 from knobledger.knobs.shell.syntax import Assignment, Piece, Word
-from knobledger.knobs.shell.values import Value, is_plain, prefix_text, slot_of, value_of
+from knobledger.knobs.shell.values import (
+    PLAIN_SLOTS,
+    Quotes,
+    Value,
+    is_plain,
+    prefix_text,
+    slot_of,
+    value_of,
+    whole_text,
+)
 from knobledger.knobs.site import Choice, Site
 
 _NO_NAMES: frozenset[str] = frozenset()
@@ -53,10 +65,14 @@ class Assigner(Registry):
         if assignment.array is not None:
             self._array(assignment, state, frame, statement)
             return
-        exported = state.exported_when_set(name, exports)
-        scope = self.scope_here(frame, exported == "yes")
-        source = assignment.value.source
-        value = value_of(assignment.value, assignment=True, expands_braces=braces)
+        if not assignment.append and not integer and (whole := whole_text(assignment.value)):
+            self._plain(assignment, whole, state, frame, statement, exports, form, head, alone)
+            return
+        exported: Sure = "yes" if exports else state.exported_when_set(name)
+        scope = frame.scope or self.scope_here(frame, exported == "yes")
+        word = assignment.value
+        source = word.source
+        value = value_of(word, assignment=True, expands_braces=braces)
         dynamic = value.text is None or assignment.append or integer
         why = (
             value.why
@@ -90,10 +106,11 @@ class Assigner(Registry):
                 why_dynamic=why if dynamic else "",
             )
         )
-        self._string_flags(assignment, frame, statement)
+        if "--" in source.text[word.start : word.end]:
+            self._string_flags(word, frame, statement)
         self.store(
             site,
-            assignment.value,
+            word,
             value,
             state,
             frame,
@@ -101,6 +118,49 @@ class Assigner(Registry):
             exported=exported,
             basis=basis or state,
         )
+
+    def _plain(
+        self,
+        assignment: Assignment,
+        whole: tuple[Piece, Quotes],
+        state: State,
+        frame: Frame,
+        statement: tuple[int, int],
+        exports: bool,
+        form: str,
+        head: bool,
+        alone: bool,
+    ) -> None:
+        """Follow `NAME=text`, the most frequent of all: what `assign` and `store` do in general, without asking what
+        only an expansion could make necessary."""
+        name, word, (piece, style) = assignment.name, assignment.value, whole
+        source, text, at = word.source, piece.text, piece.start + (style == "single")
+        exported: Sure = "yes" if exports else state.exported_when_set(name)
+        scope = frame.scope or self.scope_here(frame, exported == "yes")
+        site = self.site(
+            Site(
+                name,
+                "env",
+                decode(text),
+                (word.start, word.end),
+                (assignment.start, word.end),
+                PLAIN_SLOTS[style],
+                scope,
+                form,
+                statement,
+                head=head,
+                alone=alone,
+                depends=frame.depends or scope is Scope.FUNCTION,
+                file=source.file,
+                path=frame.path,
+            )
+        )
+        if "--" in text:
+            self._string_flags(word, frame, statement)
+        if exported == "yes" and not frame.path and frame.scope is None:
+            self.exported.add(name)
+        stretch = Text(mapped(source, text, at, style), False, frame.scope or Scope.SHELL, frame.path)
+        state.own[name] = Variable((site,), exported, (stretch,), "", _NO_NAMES, False)
 
     def store(
         self,
@@ -123,7 +183,7 @@ class Assigner(Registry):
         before = variable.choices if value.default_of == name and not variable.inherited else ()
         if before and _surely_set(variable, value.default_op):
             site.lost = site.lost or "the variable has a value before, so its default is not used"
-            state.own[name] = variable._replace(exported=exported if assigns else variable.exported)
+            state.own[name] = replace(variable, exported=exported if assigns else variable.exported)
             return
         scope = frame.scope or Scope.SHELL
         parts: tuple[Part, ...]
@@ -133,7 +193,7 @@ class Assigner(Registry):
         else:
             reads = frozenset(names_in(word.pieces) - {name})
             parts = tuple(
-                part._replace(scope=scope, path=frame.path)
+                Text(part.source, part.guarded, scope, frame.path)
                 if isinstance(part, Text) and part.scope is None
                 else part
                 for part in parts_of(word, basis)
@@ -174,12 +234,12 @@ class Assigner(Registry):
         words = assignment.array or ()
         scope = self.scope_here(frame, False)
         args = tuple(
-            arg if arg.scope is not None else arg._replace(scope=scope, path=frame.path)
+            arg if arg.scope is not None else Arg(arg.word, arg.guarded, arg.split, scope, frame.path)
             for arg in self.arguments(words, state, frame)
         )
         self.flag_sites(args, frame, scope, "array", statement)
         variable = state.get(assignment.name)
-        reads = frozenset(name for word in words for name in names_in(word.pieces)) - {assignment.name}
+        reads = frozenset(names_of(words) - {assignment.name})
         parts: tuple[Part, ...] = (Elements(args),)
         if assignment.append:
             parts = (*variable.parts, *parts) if not variable.inherited else (Hole(), *parts)
@@ -188,11 +248,8 @@ class Assigner(Registry):
             parts = (Hole(),)
         state.own[assignment.name] = Variable((), variable.exported, parts, "", reads, False)
 
-    def _string_flags(self, assignment: Assignment, frame: Frame, statement: tuple[int, int]) -> None:
+    def _string_flags(self, word: Word, frame: Frame, statement: tuple[int, int]) -> None:
         """List the flags in a string that reads as flags."""
-        word = assignment.value
-        if "--" not in word.source.text[word.start : word.end]:
-            return
         prefix = prefix_text(word)
         if not (looks_like_flags(prefix) or (not prefix.strip() and (prefix or len(word.pieces) > 0))):
             return
@@ -214,7 +271,7 @@ class Assigner(Registry):
                 continue
             whole = len(word.pieces) == 1 and len(pieces) == 1
             value = value_of(
-                word if whole else word._replace(pieces=(piece,)), assignment=True, expands_braces=False
+                word if whole else replace(word, pieces=(piece,)), assignment=True, expands_braces=False
             )
             source = word.source
             exported = state.exported_when_set(piece.text)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Final
+
+from msgspec.structs import replace
 
 from knobledger.knobs.occurrence import Scope
 from knobledger.knobs.shell.frame import Frame
+from knobledger.knobs.shell.launches import OTHERS
 from knobledger.knobs.shell.programs import Programs
 from knobledger.knobs.shell.simple import DECLARERS
 from knobledger.knobs.shell.source import Source
@@ -13,17 +17,19 @@ from knobledger.knobs.shell.state import Arg, Elements, Hole, State, Variable
 from knobledger.knobs.shell.strings import as_source
 from knobledger.knobs.shell.syntax import Assignment, Simple, Word
 from knobledger.knobs.shell.values import is_plain, literal_text, slot_of, value_of
-from knobledger.knobs.shell.wrappers import Unwrapped, base_name, text_of, unwrap
+from knobledger.knobs.shell.wrappers import WRAPPERS, Unwrapped, base_name, text_of, unwrap
 from knobledger.knobs.site import Site
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-_BUILTINS = frozenset(
+_BUILTINS: Final = frozenset(
     (
         *("unset", "set", "shift", "read", "mapfile", "readarray", "getopts", "let", "printf"),
         *("source", ".", "eval", "exit", "return"),
     )
 )
+_INERT: Final = OTHERS - _BUILTINS - DECLARERS - WRAPPERS
+"""Commands that change no variable, start no other command, and are no launch."""
 
 
 class Commands(Programs):
@@ -36,30 +42,38 @@ class Commands(Programs):
     def simple(self, node: Simple, state: State, frame: Frame) -> None:
         """Follow one simple command."""
         statement = node.source.span(node.start, node.end)
-        for item in (*node.assignments, *node.words):
-            for word in (item.array or (item.value,)) if isinstance(item, Assignment) else (item,):
-                if not is_plain(word):
-                    self.substitutions(word, state, frame)
+        if node.expands:
+            for item in (*node.assignments, *node.words):
+                for word in (item.array or (item.value,)) if isinstance(item, Assignment) else (item,):
+                    if not is_plain(word):
+                        self.substitutions(word, state, frame)
         if not node.words:
             alone = len(node.assignments) == 1 and not node.redirects
             for index, assignment in enumerate(node.assignments):
                 self.assign(assignment, state, frame, statement=statement, head=index == 0, alone=alone)
             return
         first = node.words[0]
-        if len(node.words) == 2 and not node.assignments and isinstance(node.words[1], Assignment):
-            command = literal_text(first) if isinstance(first, Word) else None
-            if command == "export":
-                self.export(node.words[1], state, frame, statement, alone=not node.redirects)
-                return
         command = literal_text(first) if isinstance(first, Word) else None
         if command in DECLARERS:
-            self.declare(node, command, state, frame)
+            last = node.words[-1]
+            simplest = command == "export" and len(node.words) == 2 and not node.assignments
+            if simplest and isinstance(last, Assignment):
+                self.export(last, state, frame, statement, alone=not node.redirects)
+            else:
+                self.declare(node, command, state, frame)
             return
         words = [word for word in node.words if isinstance(word, Word)]
-        for word in words:
-            if not is_plain(word):
-                alone = command == ":" and len(words) == 2 and not node.redirects and not node.assignments
-                self.defaults(word, state, frame, statement, alone)
+        if node.expands:
+            alone = command == ":" and len(words) == 2 and not node.redirects and not node.assignments
+            for word in words:
+                if not is_plain(word):
+                    self.defaults(word, state, frame, statement, alone)
+        if command in _INERT and not node.assignments and command not in self.functions:
+            # It is no launch; only its arguments are counted, and a heredoc of it may be another file.
+            if node.expands:
+                self.arguments(words, state, frame)
+            self._fed(node, frame)
+            return
         overlay = self._prefixes(node, frame, statement) if node.assignments else {}
         args = self.arguments(words, state, frame)
         if not args:
@@ -68,9 +82,7 @@ class Commands(Programs):
         name = base_name(unwrapped.args[0]) if unwrapped.args else ""
         if self._builtin(name, unwrapped, node, words, state, frame):
             return
-        for redirect in node.redirects:
-            for heredoc in redirect.heredoc:
-                self.heredoc(node.source, heredoc, node, frame)
+        self._fed(node, frame)
         if name and not unwrapped.wrappers:
             before = {key: state.get(key) for key in overlay}
             for key, site in overlay.items():
@@ -82,6 +94,11 @@ class Commands(Programs):
         self.start(node, words, unwrapped, overlay, state, frame)
         if unwrapped.execs and unwrapped.args:
             state.dead = True
+
+    def _fed(self, node: Simple, frame: Frame) -> None:
+        for redirect in node.redirects:
+            for heredoc in redirect.heredoc:
+                self.heredoc(node.source, heredoc, node, frame)
 
     def _prefixes(self, node: Simple, frame: Frame, statement: tuple[int, int]) -> dict[str, Site]:
         """The assignments before a command, which only that command sees."""
@@ -174,7 +191,7 @@ class Commands(Programs):
         statement = node.source.span(node.start, node.end)
         scope = self.scope_here(frame, False)
         elements = tuple(
-            arg if arg.scope is not None else arg._replace(scope=scope, path=frame.path) for arg in args[at:]
+            arg if arg.scope is not None else replace(arg, scope=scope, path=frame.path) for arg in args[at:]
         )
         self.flag_sites(elements, frame, scope, "set", statement)
         state.own["@"] = Variable((), "no", (Elements(elements),), inherited=False)
@@ -191,7 +208,7 @@ class Commands(Programs):
         self.program(
             Source(self.sources[key].decode("latin-1"), file=key),
             state,
-            frame._replace(sources=frame.sources + 1),
+            replace(frame, sources=frame.sources + 1),
         )
 
     def _eval(self, words: list[Word], state: State, frame: Frame) -> None:
@@ -199,11 +216,11 @@ class Commands(Programs):
         names = frozenset(self.names_used([], words[1:], state))
         scope = frame.scope
         if any(part.guarded for part in parts):
-            frame = frame._replace(depends=True)
+            frame = replace(frame, depends=True)
         if names and scope is None:
             scope = Scope.SHELL
         self.program(
             as_source(parts),
             state,
-            frame._replace(scope=scope, nested=frame.nested + 1, uses=frame.uses | names),
+            replace(frame, scope=scope, nested=frame.nested + 1, uses=frame.uses | names),
         )

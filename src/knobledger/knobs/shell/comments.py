@@ -9,16 +9,19 @@ from knobledger.knobs.occurrence import Scope
 from knobledger.knobs.shell.flags import flags_of
 from knobledger.knobs.shell.parse import parse
 from knobledger.knobs.shell.simple import DECLARERS
-from knobledger.knobs.shell.source import Source
+from knobledger.knobs.shell.source import Source, decode
 from knobledger.knobs.shell.state import Arg
 from knobledger.knobs.shell.syntax import Assignment, Simple, Word
 from knobledger.knobs.shell.values import Value, literal_text, slot_of, value_of
 from knobledger.knobs.shell.wrappers import unwrap
 from knobledger.knobs.site import Site
+from knobledger.knobs.slot import Slot
 
 _MAYBE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=|--[A-Za-z]")
 _LEAD = re.compile(r"[# \t]*")
 _COMMAND = re.compile(r"[\w@%+.,:/$\"'{}-]+")
+_SETTING = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=([^ \t\r\n\\'\"`$;&|<>()~{*?]++)")
+_LOST = Slot("bare", outer="lost")
 _LONG = 2_000
 """A longer comment is prose or hostile; bytes."""
 
@@ -29,6 +32,8 @@ def commented(source: Source, start: int, end: int, programs: Set[str]) -> list[
         return []
     lead = _LEAD.match(source.text, start, end)
     begin = lead.end() if lead else start
+    if source.starts is None and (setting := _SETTING.fullmatch(source.text, begin, end)):
+        return [_setting(setting, source.file)]
     inner = source.part(begin, end)
     body = inner.text.rstrip("\\ \t\r")
     if not body:
@@ -41,6 +46,24 @@ def commented(source: Source, start: int, end: int, programs: Set[str]) -> list[
                 if isinstance(command, Simple):
                     sites.extend(_of(command, programs))
     return sites
+
+
+def _setting(match: re.Match[str], file: str | None) -> Site:
+    """The site of a comment that is one assignment of plain text: what the general way would make of it."""
+    whole = match.start(1), match.end()
+    return Site(
+        match[1],
+        "env",
+        decode(match[2]),
+        match.span(2),
+        whole,
+        _LOST,
+        Scope.COMMENT,
+        "comment",
+        whole,
+        active=False,
+        file=file,
+    )
 
 
 def _of(command: Simple, programs: Set[str]) -> list[Site]:

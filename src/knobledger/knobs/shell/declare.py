@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from knobledger.knobs.occurrence import Scope
 from knobledger.knobs.shell.assign import Assigner
@@ -17,7 +18,7 @@ _WHOLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class _Declaration(NamedTuple):
+class _Declaration(Struct, frozen=True, gc=False):
     """What `export`, `declare` and their like do with their arguments."""
 
     command: str

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from knobledger.knobs.occurrence import Scope
 from knobledger.knobs.shell.declare import Declarer
 from knobledger.knobs.shell.frame import Frame
 from knobledger.knobs.shell.source import Source
 from knobledger.knobs.shell.state import Arg, Break, Elements, Part, State, Text
-from knobledger.knobs.shell.strings import names_in, operand_words, parts_of, split
+from knobledger.knobs.shell.strings import names_of, operand_words, parts_of, split
 from knobledger.knobs.shell.syntax import Piece, Statement, Word
 from knobledger.knobs.shell.values import prefix_text
 
@@ -68,7 +70,7 @@ class Expander(Declarer):
         for part in variable.parts:
             if isinstance(part, Elements):
                 self.charge(len(part.args))
-                args.extend(arg._replace(guarded=arg.guarded or part.guarded) for arg in part.args)
+                args.extend(replace(arg, guarded=arg.guarded or part.guarded) for arg in part.args)
             elif not isinstance(part, Break):
                 args.append(Arg(None, part.guarded))
         return args
@@ -85,30 +87,28 @@ class Expander(Declarer):
             return args
         path = (*frame.path, self.mark(piece))
         return [
-            arg._replace(guarded=True)
+            replace(arg, guarded=True)
             if arg.scope is not None
-            else arg._replace(guarded=True, scope=Scope.CONDITIONAL, path=path)
+            else replace(arg, guarded=True, scope=Scope.CONDITIONAL, path=path)
             for arg in args
         ]
 
     def substitutions(self, word: Word, state: State, frame: Frame) -> None:
         """Follow the commands inside `$( )` and backticks, which change nothing outside."""
-        if len(word.pieces) == 1 and word.pieces[0].kind == "bare":
-            return
-        todo = list(word.pieces)
+        todo = [piece for piece in word.pieces if piece.parts or piece.script]
         while todo:
             piece = todo.pop(0)
-            todo.extend(piece.parts)
+            todo.extend(part for part in piece.parts if part.parts or part.script)
             if piece.script:
-                inner = frame._replace(scope=Scope.SUBSHELL, background=False, pipeline=False)
+                inner = replace(frame, scope=Scope.SUBSHELL, background=False, pipeline=False)
                 outer, self.source = self.source, piece.source or word.source
                 self.statements(piece.script, state.copy(), inner)
                 self.source = outer
 
     def names_used(self, args: Sequence[Arg], words: Sequence[Word], state: State) -> list[str]:
         """The variables that the words expand, and those that these are made of."""
-        todo = sorted({name for word in words for name in names_in(word.pieces)})
-        todo += sorted({name for arg in args if arg.word for name in names_in(arg.word.pieces)})
+        todo = sorted(names_of(words))
+        todo += sorted(names_of(arg.word for arg in args if arg.word is not None))
         found: dict[str, None] = {}
         while todo:
             name = todo.pop()

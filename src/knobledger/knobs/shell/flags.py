@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from knobledger.knobs.shell.source import decode
+from msgspec import Struct
+
 from knobledger.knobs.shell.state import Arg
-from knobledger.knobs.shell.strings import names_in
-from knobledger.knobs.shell.syntax import Word
-from knobledger.knobs.shell.values import Value, literal_text, prefix_text, slot_of, value_of
+from knobledger.knobs.shell.values import Value, is_plain, literal_text, prefix_text, slot_of, value_of
 from knobledger.knobs.slot import Slot
 
 _FLAG = re.compile(r"--[A-Za-z][A-Za-z0-9_.-]*")
@@ -20,7 +18,7 @@ _LONG = 4000
 """Text longer than this is looked at no further for the name of a flag, in bytes."""
 
 
-class Flag(NamedTuple):
+class Flag(Struct, frozen=True, gc=False):
     """One flag as written."""
 
     name: str
@@ -42,11 +40,11 @@ def flags_of(args: Sequence[Arg]) -> list[Flag]:
         index += 1
         if arg.word is None:
             continue
-        text = prefix_text(arg.word)
-        match = _FLAG.match(text[:_LONG])
-        if not match:
+        word, source = arg.word, arg.word.source
+        text = prefix_text(word)
+        if not text.startswith("--") or not (match := _FLAG.match(text[:_LONG])):
             continue
-        name, word, source = decode(match.group()), arg.word, arg.word.source
+        name = match.group()
         flag_span = source.span(word.start, word.end)
         if text.startswith("=", match.end()):
             value = value_of(word, match.end() + 1, assignment=False, expands_braces=True)
@@ -55,7 +53,7 @@ def flags_of(args: Sequence[Arg]) -> list[Flag]:
                 Flag(name, value, slot, source.span(value.start, value.end), flag_span, arg, source.file)
             )
             continue
-        if literal_text(word) != match.group():
+        if text != name or (not is_plain(word) and literal_text(word) != name):
             continue
         following = args[index] if index < len(args) else None
         if following is not None and following.word is not None and _is_value(following, arg):
@@ -80,24 +78,13 @@ def _is_value(arg: Arg, flag: Arg) -> bool:
     if arg.guarded and not flag.guarded:
         return False
     text = prefix_text(word)
-    if text.startswith("--") or _SHORT.match(text):
+    if text.startswith("-") and (text.startswith("--") or _SHORT.match(text)):
         return False
     if len(word.pieces) == 1 and word.pieces[0].kind == "param":
         # Unquoted: `--flag $EXTRA_ARGS` is a bare flag and more flags, `--port $PORT` a flag and its value.
         piece = word.pieces[0]
         return not (_ARGUMENTS.search(piece.text) and (piece.op in ("", "?") or not piece.parts))
     return True
-
-
-def uses(args: Sequence[Arg], words: Sequence[Word]) -> set[str]:
-    """The variables that the words expand."""
-    found: set[str] = set()
-    for word in words:
-        found |= names_in(word.pieces)
-    for arg in args:
-        if arg.word is not None:
-            found |= names_in(arg.word.pieces)
-    return found
 
 
 def looks_like_flags(text: str) -> bool:

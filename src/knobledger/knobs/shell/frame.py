@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from knobledger.knobs.occurrence import Scope
 
 
-class Frame(NamedTuple):
+class Frame(Struct, frozen=True, gc=False):
     """What surrounds the command that is being walked."""
 
     scope: Scope | None = None

@@ -19,7 +19,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 # Commands that start no server: the shell's own, and what serve scripts use to prepare and to wait.
-_OTHERS: Final = _names("""
+OTHERS: Final = _names("""
     : . [ [[ alias apt apt-get aptitude awk base64 basename bc bg break bzip2 cat cd chgrp chmod chown clear
     cmp comm command_not_found continue cp crontab curl cut date dd declare df diff dig dirname dirs disown
     dmesg dnf du echo egrep enable env envsubst eval exit export false fgrep fg file find flock free fuser
@@ -84,7 +84,7 @@ def rank_of(unwrapped: Unwrapped, *, background: bool, functions: Container[str]
         return 0
     first = unwrapped.args[0]
     name = base_name(first)
-    if first.word is None or name in _OTHERS or name in functions:
+    if first.word is None or name in OTHERS or name in functions:
         return 0
     text = text_of(first)
     if text is not None and (not text.strip() or text.startswith(("-", "\ufeff")) or not text.isprintable()):

@@ -86,19 +86,20 @@ class Parser(SimpleParser):
         """Statements up to the end of the text, a closer, or a word that closes a compound command."""
         if depth > DEPTH:
             raise SyntaxFault("nested too deeply", self.at)
+        text, size = self.text, len(self.text)
         while True:
             self._gap()
-            if self.at >= len(self.text):
+            if self.at >= size:
                 if self._pending:
                     for redirect in self._pending:
                         redirect.heredoc.append(Heredoc(self.at, self.at, False))
                     self._pending.clear()
                 return
-            if quick := _SETTING.match(self.text, self.at):
+            if quick := _SETTING.match(text, self.at):
                 body.append(self._setting(quick))
                 continue
-            char = self.text[self.at]
-            if char in ");" and (char == ")" or self.text.startswith((";;", ";&"), self.at)):
+            char = text[self.at]
+            if char in ");" and (char == ")" or text.startswith((";;", ";&"), self.at)):
                 if not closers:
                     raise SyntaxFault(f"unexpected {char!r}", self.at)
                 return
@@ -117,15 +118,19 @@ class Parser(SimpleParser):
         assignment = Assignment(match[2], begin, end, False, value)
         if match[1]:
             export = Word(source, start, start + 6, (Piece("bare", start, start + 6, "export"),))
-            command = Simple(start, end, (), (export, assignment), (), source)
+            command = Simple(start, end, (), (export, assignment), (), source, False)
         else:
-            command = Simple(start, end, (assignment,), (), (), source)
+            command = Simple(start, end, (assignment,), (), (), source, False)
         self.at = end
         return Statement(start, end, (Pipeline(start, end, (command,)),), (), False)
 
     def _statement(self, depth: int) -> Statement:
         start = self.at
-        pipelines = [self._pipeline(depth)]
+        first = self._pipeline(depth)
+        if self.text.startswith("\n", self.at):
+            # Most statements are one command that ends with its line.
+            return Statement(start, first.end, (first,), (), False)
+        pipelines = [first]
         ops: list[str] = []
         while True:
             self._blanks()
@@ -156,7 +161,10 @@ class Parser(SimpleParser):
             if self.text.startswith("-p ", self.at):
                 self.at += 3
                 self._blanks()
-        commands = [self._command(depth)]
+        first = self._command(depth)
+        if self.text.startswith("\n", self.at):
+            return Pipeline(start, first.end, (first,))
+        commands = [first]
         while True:
             self._blanks()
             if not self.text.startswith("|", self.at) or self.text.startswith("||", self.at):

@@ -61,13 +61,13 @@ class Programs(Expander):
         self.charge(len(variables) // 4)
         for name, variable in variables.items():
             if variable.exported == "no":
-                if any(choice is not None for choice in variable.choices) or variable.unset:
+                if _written(variable.choices) or variable.unset:
                     hidden[name] = variable.unset or "not exported: the launch does not see it"
                 continue
             choices = variable.choices
             if variable.exported == "maybe" and None not in choices:
                 choices = (*choices, None)
-            if variable.disturbed or any(choice is not None for choice in choices):
+            if variable.disturbed or _written(choices):
                 seen[name] = choices  # None alone: it has a value, which is written nowhere
             if variable.unset:
                 hidden[name] = variable.unset
@@ -102,7 +102,7 @@ class Programs(Expander):
             value = self._slice(word, setting.skip, setting.stop)
         slot = slot_of(source, value, split=setting.arg.split)
         if comma:
-            slot = slot._replace(comma=True)
+            slot = replace(slot, comma=True)
         whole = (source.span(begins.start, begins.end)[0], source.span(word.start, word.end)[1])
         return self.site(
             Site(
@@ -211,8 +211,10 @@ class Programs(Expander):
             "flag",
             source.span(node.start, node.end),
         )
+        known_flags = set(candidate.flags)
         for flag, site in flags:
-            if site not in candidate.flags:
+            if site not in known_flags:
+                known_flags.add(site)
                 candidate.flags.append(site)
             if not flag.arg.guarded:
                 seen[flag.name] = (site,)
@@ -220,12 +222,15 @@ class Programs(Expander):
                 seen[flag.name] = (*seen.get(flag.name, (None,)), site)
         for name in [*self.names_used(unwrapped.args, words, state), *sorted(frame.uses)]:
             variable = state.get(name)
-            if name not in seen and any(choice is not None for choice in variable.choices):
+            if name not in seen and _written(variable.choices):
                 seen[name] = variable.choices
         self.charge(len(seen) // 4)
         for name, choices in seen.items():
-            known = candidate.seen.setdefault(name, [])
-            known.extend(choice for choice in choices if choice not in known)
+            known = candidate.seen.get(name)
+            if known is None:
+                candidate.seen[name] = list(dict.fromkeys(choices))
+            else:
+                known.extend(choice for choice in choices if choice not in known)
         candidate.hidden.update(hidden)
 
     def _shell(
@@ -252,7 +257,7 @@ class Programs(Expander):
                 self.program(
                     as_source(parts_of(word, state)),
                     inner,
-                    frame._replace(scope=scope, nested=frame.nested + 1, uses=names, pipeline=False),
+                    replace(frame, scope=scope, nested=frame.nested + 1, uses=names, pipeline=False),
                 )
                 return True
             if text is not None and not text.startswith("-"):
@@ -260,7 +265,7 @@ class Programs(Expander):
         for redirect in node.redirects:
             for heredoc in redirect.heredoc:
                 path = (*frame.path, self.mark(redirect))
-                fed = frame._replace(scope=Scope.HEREDOC, path=path, nested=frame.nested + 1, depends=True)
+                fed = replace(frame, scope=Scope.HEREDOC, path=path, nested=frame.nested + 1, depends=True)
                 self.program(node.source.part(heredoc.start, heredoc.end), inner, fed)
                 return True
         return True
@@ -274,7 +279,7 @@ class Programs(Expander):
         self.program(
             as_source(self.joined(words, state)),
             State(),
-            frame._replace(scope=scope, nested=frame.nested + 1, pipeline=False),
+            replace(frame, scope=scope, nested=frame.nested + 1, pipeline=False),
         )
 
     def heredoc(self, source: Source, heredoc: Heredoc, node: Simple | None, frame: Frame) -> None:
@@ -294,7 +299,8 @@ class Programs(Expander):
             return
         line = self.line(source, heredoc.start)
         self.note(line - 1, "this heredoc writes another file: what it sets is not seen here")
-        inner = frame._replace(
+        inner = replace(
+            frame,
             scope=Scope.HEREDOC,
             path=(*frame.path, self.mark(heredoc)),
             called=False,
@@ -306,6 +312,11 @@ class Programs(Expander):
                 self.site(_moved(site, body))
             return
         self.program(body, State(), inner)
+
+
+def _written(choices: tuple[Choice, ...]) -> bool:
+    """Whether something in the file is among the choices, each of which is there once."""
+    return bool(choices) and choices != (None,)
 
 
 def _label(unwrapped: Unwrapped, words: list[Word]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Literal
 
 from knobledger.knobs.occurrence import Dialect, Note, Scope
@@ -94,11 +95,8 @@ class Registry:
 
     def set_text(self, text: str) -> None:
         """The main file's text, for line numbers."""
-        starts, at = [0], text.find("\n")
-        while at >= 0:
-            starts.append(at + 1)
-            at = text.find("\n", at + 1)
-        self._lines[""] = starts
+        lines = text.split("\n")
+        self._lines[""] = [0, *accumulate(len(line) + 1 for line in lines[:-1])]
 
     def note(self, line: int, message: str) -> None:
         """Warn of something, once."""

@@ -24,8 +24,12 @@ _REDIRECT = re.compile(
 )
 _REDIRECT_STARTS = frozenset("<>&{0123456789")
 _ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^]\n]*\])?(\+?)=")
-_PLAIN = re.compile(r"(?:[ \t]|\\\n)*+([^ \t\n\\'\"`$;&|<>()#=][^ \t\n\\'\"`$;&|<>()]*+)(?=[ \t\n;|)]|\Z)")
+_PLAIN_WORD = r"([^ \t\n\\'\"`$;&|<>()#=][^ \t\n\\'\"`$;&|<>()]*+)(?=[ \t\n;|)]|\Z)"
+_PLAIN = re.compile(rf"(?:[ \t]|\\\n)*+{_PLAIN_WORD}")
 """A word without quotes, expansions and `=` in front; most words of a script are such."""
+_ELEMENT = re.compile(rf"(?:[ \t\n]|\\\n)*+{_PLAIN_WORD}")
+"""The same in an array, where it may stand on another line."""
+_SIMPLE_ENDS = frozenset(["", "\n", ";", "|", ")"])
 FUNCTION = re.compile(r"[ \t]*\([ \t]*\)")
 DECLARERS: Final = frozenset(["export", "declare", "typeset", "readonly", "local"])
 
@@ -83,7 +87,7 @@ class SimpleParser(Tokens):
         assignments: list[Assignment] = []
         words: list[Word | Assignment] = []
         redirects: list[Redirect] = []
-        declares = False
+        declares = expands = False
         text, source = self.text, self.source
         while True:
             # The quick way for plain words; what it does not match goes the general way.
@@ -97,17 +101,19 @@ class SimpleParser(Tokens):
                 words.append(Word(source, begin, self.at, (Piece("bare", begin, self.at, word_text),)))
                 end = self.at
             continued = self._blanks()
-            if self.at >= len(self.text) or self.text[self.at] in "\n;|)":
+            char = text[self.at : self.at + 1]
+            if char in _SIMPLE_ENDS:
                 break
-            if self.text[self.at] == "#":
+            if char == "#":
                 self._comment(cuts=continued)
                 break
-            if redirect := self._redirect(depth):
+            if char in _REDIRECT_STARTS and (redirect := self._redirect(depth)):
                 redirects.append(redirect)
                 end = self.at
                 continue
-            if self.text[self.at] == "&":
+            if char == "&":
                 break
+            expands = True
             if (not words or declares) and (assignment := self._assignment(depth)):
                 if words:
                     words.append(assignment)
@@ -127,7 +133,7 @@ class SimpleParser(Tokens):
         if end == start:
             raise SyntaxFault(f"unexpected {self.text[self.at : self.at + 1]!r}", self.at)
         self.charge(len(words))
-        return Simple(start, end, tuple(assignments), tuple(words), tuple(redirects), self.source)
+        return Simple(start, end, tuple(assignments), tuple(words), tuple(redirects), source, expands)
 
     def _function_after(self, start: int, name: Word | Assignment, depth: int) -> Function:
         parentheses = FUNCTION.match(self.text, self.at)
@@ -156,6 +162,10 @@ class SimpleParser(Tokens):
         self.at = start + 1
         words: list[Word] = []
         while True:
+            while not self._pending and (plain := _ELEMENT.match(self.text, self.at)):
+                self.charge(1)
+                begin, self.at = plain.span(1)
+                words.append(Word(self.source, begin, self.at, (Piece("bare", begin, self.at, plain[1]),)))
             self._gap()
             if self.text.startswith(")", self.at):
                 self.at += 1

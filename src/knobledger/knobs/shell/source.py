@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from msgspec import Struct
 
 Quoting = Literal["", "bare", "single", "double", "ansi", "lost"]
 """The quotes that a nested text stands in: none (a heredoc, a comment), `bare` (words that are
@@ -12,7 +14,7 @@ joined and read again), or those of its string; `lost` where
 a value can't be written any more, because more than one shell reads it."""
 
 
-class Source(NamedTuple):
+class Source(Struct, frozen=True, gc=False):
     """A program's text as Latin-1: one character per byte, so offsets in it are byte offsets.
 
     A nested text (a string given to another shell, a commented-out line) maps each of its characters to

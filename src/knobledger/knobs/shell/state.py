@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from knobledger.knobs.occurrence import Scope
 from knobledger.knobs.shell.source import Source
@@ -17,7 +18,7 @@ PARTS = 64
 an array that is added to in both arms of an `if`, in a row)."""
 
 
-class Arg(NamedTuple):
+class Arg(Struct, frozen=True, gc=False):
     """One argument of a command, or with no word any number of unknown ones."""
 
     word: Word | None
@@ -30,7 +31,7 @@ class Arg(NamedTuple):
     path: tuple[int, ...] = ()
 
 
-class Text(NamedTuple):
+class Text(Struct, frozen=True, gc=False):
     """A stretch of a string variable whose characters are known."""
 
     source: Source
@@ -40,7 +41,7 @@ class Text(NamedTuple):
     path: tuple[int, ...] = ()
 
 
-class Hole(NamedTuple):
+class Hole(Struct, frozen=True, gc=False):
     """A stretch of a string, or some elements, that only running the script could tell."""
 
     guarded: bool = False
@@ -48,14 +49,14 @@ class Hole(NamedTuple):
     """the expansion, where it stands for one value and not for any number of words"""
 
 
-class Elements(NamedTuple):
+class Elements(Struct, frozen=True, gc=False):
     """Words of an array."""
 
     args: tuple[Arg, ...]
     guarded: bool = False
 
 
-class Break(NamedTuple):
+class Break(Struct, frozen=True, gc=False):
     """Between what one way leaves in a variable and what another way leaves: they never stand together."""
 
     guarded: bool = True
@@ -64,7 +65,7 @@ class Break(NamedTuple):
 Part: TypeAlias = Text | Hole | Elements | Break
 
 
-class Variable(NamedTuple):
+class Variable(Struct, frozen=True, gc=False):
     """One variable. `choices` are the assignments that may have made it what it is, in the order of the text."""
 
     choices: tuple[Choice, ...] = (None,)
@@ -120,7 +121,7 @@ class State(Struct):
 
     def export(self, name: str, sure: Sure = "yes") -> None:
         """Mark a variable as exported, or with `no` as not."""
-        self.own[name] = self.get(name)._replace(exported=sure)
+        self.own[name] = replace(self.get(name), exported=sure)
 
     def exported_when_set(self, name: str, exports: bool = False) -> Sure:
         """Whether the variable is exported once something is assigned to it."""
@@ -144,9 +145,10 @@ class State(Struct):
             self.adopt((alive or ways)[0])
             return 1
         exports = {way.allexport for way in alive}
-        names = dict.fromkeys(
-            name for way in alive for layer in reversed(_layers(way, self)) for name in layer.own
-        )
+        names: dict[str, None] = {}
+        for way in alive:
+            for layer in reversed(_layers(way, self)):
+                names.update(dict.fromkeys(layer.own))
         joined = {}
         work = len(names)
         for name in names:
@@ -172,23 +174,23 @@ def _layers(way: State, base: State) -> list[State]:
 
 
 def _join(variables: list[Variable]) -> Variable:
-    choices = tuple(dict.fromkeys(choice for variable in variables for choice in variable.choices))
-    exported = {variable.exported for variable in variables}
-    reads = frozenset().union(*(variable.reads for variable in variables))
-    parts = variables[0].parts
+    first = variables[0]
+    choices = dict.fromkeys(first.choices)
+    exported, parts, unset, reads = first.exported, first.parts, first.unset, first.reads
+    inherited, disturbed = first.inherited, first.disturbed
     for variable in variables[1:]:
+        choices.update(dict.fromkeys(variable.choices))
+        if variable.exported != exported:
+            exported = "maybe"
         parts = _join_parts(parts, variable.parts)
+        unset = unset or variable.unset
+        reads |= variable.reads
+        inherited = inherited and variable.inherited
+        disturbed = disturbed or variable.disturbed
     if len(parts) > PARTS:
         parts = (Hole(),)
-    return Variable(
-        tuple(sorted(choices, key=_order)),
-        exported.pop() if len(exported) == 1 else "maybe",
-        parts,
-        next((variable.unset for variable in variables if variable.unset), ""),
-        reads,
-        all(variable.inherited for variable in variables),
-        any(variable.disturbed for variable in variables),
-    )
+    ordered = tuple(sorted(choices, key=_order))
+    return Variable(ordered, exported, parts, unset, reads, inherited, disturbed)
 
 
 def _order(choice: Choice) -> tuple[bool, int]:
@@ -201,4 +203,4 @@ def _join_parts(one: tuple[Part, ...], other: tuple[Part, ...]) -> tuple[Part, .
     while same < min(len(one), len(other)) and one[same] is other[same]:
         same += 1
     rest = (*one[same:], *([Break()] if one[same:] and other[same:] else []), *other[same:])
-    return (*one[:same], *(part if part.guarded else part._replace(guarded=True) for part in rest))
+    return (*one[:same], *(part if part.guarded else replace(part, guarded=True) for part in rest))

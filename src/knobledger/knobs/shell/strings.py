@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+from msgspec.structs import replace
 
 from knobledger.knobs.shell.source import Quoting, Source
 from knobledger.knobs.shell.state import PARTS, Arg, Break, Elements, Hole, Part, State, Text, Variable
 from knobledger.knobs.shell.syntax import Piece, Word
+from knobledger.knobs.shell.values import is_plain
 
 _ARGUMENTS = re.compile(r"arg|opt|flag|extra|[@*]", re.IGNORECASE)
 _TOKEN = re.compile(r"[^ \t\n]+")
@@ -58,7 +62,7 @@ def _piece(source: Source, piece: Piece, around: Quoting, state: State, *, leadi
 
 
 def _expansion(source: Source, piece: Piece) -> Word:
-    return Word(source, piece.start, piece.end, (piece._replace(kind="param", op="?", parts=(), script=()),))
+    return Word(source, piece.start, piece.end, (replace(piece, kind="param", op="?", parts=(), script=()),))
 
 
 def _is_words(variable: Variable) -> bool:
@@ -154,14 +158,12 @@ def split(parts: tuple[Part, ...]) -> list[Arg]:
 
 def _glued(word: Word) -> Word:
     """The word with something unknown, or from elsewhere, behind it."""
-    return word._replace(pieces=(*word.pieces, Piece("param", word.end, word.end, "?", op="?")))
+    return replace(word, pieces=(*word.pieces, Piece("param", word.end, word.end, "?", op="?")))
 
 
 def names_in(pieces: tuple[Piece, ...]) -> set[str]:
     """The parameters that a word expands, those inside operands and quotes included."""
     found: set[str] = set()
-    if len(pieces) == 1 and pieces[0].kind == "bare":
-        return found
     todo = list(pieces)
     while todo:
         piece = todo.pop()
@@ -169,6 +171,11 @@ def names_in(pieces: tuple[Piece, ...]) -> set[str]:
             found.add(piece.text)
         todo.extend(piece.parts)
     return found
+
+
+def names_of(words: Iterable[Word]) -> set[str]:
+    """The parameters that the words expand."""
+    return {name for word in words if not is_plain(word) for name in names_in(word.pieces)}
 
 
 def operand_words(source: Source, parts: tuple[Piece, ...]) -> list[Word]:

@@ -1,18 +1,20 @@
 """The syntax tree of a shell program. Positions are offsets in the text of the node's source.
 
-Named tuples, not dataclasses: a tree has some thousand nodes, and they are made ten times as fast.
+Structs that the garbage collector does not track: a tree has some thousand nodes and no cycles.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from knobledger.knobs.shell.source import Source
 
 PieceKind = Literal["bare", "escape", "single", "double", "ansi", "param", "command", "arith", "glob"]
 
 
-class Piece(NamedTuple):
+class Piece(Struct, frozen=True, gc=False):
     """One part of a word."""
 
     kind: PieceKind
@@ -30,7 +32,7 @@ class Piece(NamedTuple):
     """of `script`, where it is not the word's own (backticks)"""
 
 
-class Word(NamedTuple):
+class Word(Struct, frozen=True, gc=False):
     """One word of a command, quotes and all."""
 
     source: Source
@@ -39,7 +41,7 @@ class Word(NamedTuple):
     pieces: tuple[Piece, ...]
 
 
-class Assignment(NamedTuple):
+class Assignment(Struct, frozen=True, gc=False):
     """`NAME=value`, `NAME+=value` or `NAME=(...)`; the value of an array is its words."""
 
     name: str
@@ -51,7 +53,7 @@ class Assignment(NamedTuple):
     subscript: bool = False
 
 
-class Heredoc(NamedTuple):
+class Heredoc(Struct, frozen=True, gc=False):
     """The text between `<<EOF` and `EOF`."""
 
     start: int
@@ -60,7 +62,7 @@ class Heredoc(NamedTuple):
     """False if the delimiter is quoted"""
 
 
-class Redirect(NamedTuple):
+class Redirect(Struct, frozen=True, gc=False):
     """`> file`, `2>&1`, `<<EOF`, ..."""
 
     op: str
@@ -71,7 +73,7 @@ class Redirect(NamedTuple):
     """one, once the parser has reached its text"""
 
 
-class Simple(NamedTuple):
+class Simple(Struct, frozen=True, gc=False):
     """Assignments, then words, with redirects anywhere among them."""
 
     start: int
@@ -81,9 +83,11 @@ class Simple(NamedTuple):
     """an assignment among them is an argument of export, declare and their like"""
     redirects: tuple[Redirect, ...]
     source: Source
+    expands: bool = True
+    """False if no assignment and no word of it has an expansion; True if one may have"""
 
 
-class Group(NamedTuple):
+class Group(Struct, frozen=True, gc=False):
     """`{ ...; }`, or with `subshell` `( ... )`."""
 
     start: int
@@ -93,7 +97,7 @@ class Group(NamedTuple):
     redirects: tuple[Redirect, ...] = ()
 
 
-class If(NamedTuple):
+class If(Struct, frozen=True, gc=False):
     """`if` with its tests and arms; the last arm, without a test, is `else`."""
 
     start: int
@@ -102,7 +106,7 @@ class If(NamedTuple):
     arms: tuple[tuple[Statement, ...], ...]
 
 
-class Case(NamedTuple):
+class Case(Struct, frozen=True, gc=False):
     """`case WORD in`; `total` if an arm is `*)`."""
 
     start: int
@@ -111,7 +115,7 @@ class Case(NamedTuple):
     total: bool
 
 
-class Loop(NamedTuple):
+class Loop(Struct, frozen=True, gc=False):
     """`for`, `select`, `while`, `until`."""
 
     start: int
@@ -124,7 +128,7 @@ class Loop(NamedTuple):
     redirects: tuple[Redirect, ...] = ()
 
 
-class Function(NamedTuple):
+class Function(Struct, frozen=True, gc=False):
     """`name() { ...; }`."""
 
     start: int
@@ -134,7 +138,7 @@ class Function(NamedTuple):
     source: Source
 
 
-class Test(NamedTuple):
+class Test(Struct, frozen=True, gc=False):
     """`[[ ... ]]` and `(( ... ))`: they set nothing, or `names` by arithmetic."""
 
     start: int
@@ -146,7 +150,7 @@ class Test(NamedTuple):
 Command: TypeAlias = Simple | Group | If | Case | Loop | Function | Test
 
 
-class Pipeline(NamedTuple):
+class Pipeline(Struct, frozen=True, gc=False):
     """Commands joined by `|`."""
 
     start: int
@@ -154,7 +158,7 @@ class Pipeline(NamedTuple):
     commands: tuple[Command, ...]
 
 
-class Statement(NamedTuple):
+class Statement(Struct, frozen=True, gc=False):
     """Pipelines joined by `&&` and `||`; `ops` is one shorter."""
 
     start: int
@@ -164,7 +168,7 @@ class Statement(NamedTuple):
     background: bool
 
 
-class Comment(NamedTuple):
+class Comment(Struct, frozen=True, gc=False):
     """From the `#` to the end of the line; `cuts` if it ends a continued command."""
 
     start: int
@@ -172,7 +176,7 @@ class Comment(NamedTuple):
     cuts: bool = False
 
 
-class Fault(NamedTuple):
+class Fault(Struct, frozen=True, gc=False):
     """Text that could not be parsed."""
 
     start: int
@@ -180,7 +184,7 @@ class Fault(NamedTuple):
     message: str
 
 
-class Script(NamedTuple):
+class Script(Struct, frozen=True, gc=False):
     """A parsed program."""
 
     source: Source

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from functools import cache
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from knobledger.knobs.shell.source import Quoting, Source, decode
 from knobledger.knobs.shell.syntax import Piece, Word
-from knobledger.knobs.slot import STYLES, Slot, Style
+from knobledger.knobs.slot import Slot, Style
 
+Quotes = Literal["bare", "single", "double"]
+PLAIN_SLOTS: dict[Quotes, Slot] = {"bare": Slot("bare"), "single": Slot("single"), "double": Slot("double")}
+"""How another value is written in place of a whole word of the file itself."""
 _SPECIAL = re.compile(r"[\r~{*?]")
 """What may be expanded in bare text, or not be a part of the value."""
 _SINGLE_IDIOM = re.compile(r"(?:'[^']*'|\\')*")
 
 
-class Value(NamedTuple):
+class Value(Struct, frozen=True, gc=False):
     """The value of (the rest of) a word."""
 
     text: str | None
@@ -34,6 +41,24 @@ def is_plain(word: Word) -> bool:
     """Whether the word has no quotes and no expansions."""
     pieces = word.pieces
     return len(pieces) == 1 and pieces[0].kind == "bare"
+
+
+def whole_text(word: Word) -> tuple[Piece, Quotes] | None:
+    """The one piece that is the word's value, and its style, for a word of the file itself that is nothing but plain
+    text, bare or in quotes; None for all others."""
+    pieces = word.pieces
+    if len(pieces) != 1 or word.source.starts is not None:
+        return None
+    piece = pieces[0]
+    match piece.kind:
+        case "bare":
+            return None if _SPECIAL.search(piece.text) else (piece, "bare")
+        case "single":
+            return piece, "single"
+        case "double" if len(piece.parts) == 1 and piece.parts[0].kind == "bare":
+            return None if word.source.text[piece.start] == "$" else (piece.parts[0], "double")
+        case _:
+            return None
 
 
 def literal_text(word: Word) -> str | None:
@@ -103,7 +128,7 @@ def value_of(word: Word, skip: int = 0, *, assignment: bool, expands_braces: boo
             return found
     value = _plain(word, pieces, start, word.end, _style_of(word.source, pieces))
     if value.text is not None and (reason := _expansion(pieces, assignment, expands_braces)):
-        return value._replace(text=None, why=reason)
+        return replace(value, text=None, why=reason)
     return value
 
 
@@ -112,14 +137,14 @@ def _before_return(word: Word, pieces: tuple[Piece, ...], assignment: bool, expa
     last = pieces[-1]
     kept = pieces[:-1]
     if len(last.text) > 1:
-        kept = (*kept, last._replace(end=last.end - 1, text=last.text[:-1]))
+        kept = (*kept, replace(last, end=last.end - 1, text=last.text[:-1]))
     start = kept[0].start if kept else word.end - 1
     value = _plain(word, kept, start, word.end - 1, _style_of(word.source, kept))
     if value.text is None:
         return value
     if reason := _expansion(kept, assignment, expands_braces):
-        return value._replace(text=None, why=reason)
-    return value._replace(text=value.text + "\r")
+        return replace(value, text=None, why=reason)
+    return replace(value, text=value.text + "\r")
 
 
 def _behind(pieces: tuple[Piece, ...], skip: int) -> tuple[tuple[Piece, ...], Style | None]:
@@ -130,7 +155,7 @@ def _behind(pieces: tuple[Piece, ...], skip: int) -> tuple[tuple[Piece, ...], St
             return pieces[index:], None
         if skip < size or (skip == size and piece.kind in ("double", "single", "ansi")):
             if piece.kind == "bare":
-                rest = piece._replace(start=piece.start + skip, text=piece.text[skip:])
+                rest = replace(piece, start=piece.start + skip, text=piece.text[skip:])
                 return (rest, *pieces[index + 1 :]), None
             last = index == len(pieces) - 1
             if skip == size and not last:
@@ -227,12 +252,13 @@ def _expansion(pieces: tuple[Piece, ...], assignment: bool, expands_braces: bool
     return ""
 
 
-_SLOTS: dict[Style, Slot] = {style: Slot(style) for style in STYLES}
+@cache
+def _slot(style: Style, word: bool, split: bool, outer: Quoting) -> Slot:
+    return Slot(style, word, split, outer=outer)
 
 
-def slot_of(source: Source, value: Value, **rules: bool) -> Slot:
+def slot_of(source: Source, value: Value, *, word: bool = False, split: bool = False) -> Slot:
     """How another value is written at the place of `value`."""
-    outer: Quoting = source.quoting(value.start)
-    if not outer and not rules:
-        return _SLOTS[value.style]
-    return Slot(value.style, outer=outer, **rules)
+    quotings = source.quotings
+    outer = quotings[0][1] if len(quotings) == 1 else source.quoting(value.start)
+    return _slot(value.style, word, split, outer)

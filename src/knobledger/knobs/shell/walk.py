@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from knobledger.knobs.occurrence import Dialect, Scope
 from knobledger.knobs.shell.commands import Commands
 from knobledger.knobs.shell.frame import Frame
@@ -58,8 +60,8 @@ class Walker(Commands):
         for function, _ in list(self.functions.values()):
             if id(function) not in self.called:
                 self.called.add(id(function))
-                inner = frame._replace(
-                    scope=Scope.FUNCTION, path=(self.mark(function),), called=False, calls=CALLS
+                inner = replace(
+                    frame, scope=Scope.FUNCTION, path=(self.mark(function),), called=False, calls=CALLS
                 )
                 self.statements(function.body, state.copy(), inner)
 
@@ -69,11 +71,11 @@ class Walker(Commands):
         first, rest = statement.pipelines[0], statement.pipelines[1:]
         if statement.background:
             state = state.copy()
-            frame = frame._replace(background=True)
+            frame = replace(frame, background=True)
         self._pipeline(first, state, frame)
         for pipeline in rest:
             arm = state.copy()
-            inner = frame._replace(scope=Scope.CONDITIONAL, path=(*frame.path, self.mark(pipeline)))
+            inner = replace(frame, scope=Scope.CONDITIONAL, path=(*frame.path, self.mark(pipeline)))
             self._pipeline(pipeline, arm, inner)
             self.charge(state.join([state, arm]))
 
@@ -82,7 +84,7 @@ class Walker(Commands):
             self._command(pipeline.commands[0], state, frame)
             return
         for command in pipeline.commands:
-            self._command(command, state.copy(), frame._replace(pipeline=True))
+            self._command(command, state.copy(), replace(frame, pipeline=True))
 
     def _command(self, command: Command, state: State, frame: Frame) -> None:
         self.charge(5)
@@ -92,17 +94,17 @@ class Walker(Commands):
             case Group():
                 self._heredocs(command.redirects, frame)
                 if command.subshell or frame.apart:
-                    inner = frame._replace(scope=Scope.SUBSHELL, pipeline=False, background=False)
+                    inner = replace(frame, scope=Scope.SUBSHELL, pipeline=False, background=False)
                     self.statements(command.body, state.copy(), inner)
                 else:
                     self.statements(command.body, state, frame)
             case If():
-                self._if(command, state, frame._replace(pipeline=False))
+                self._if(command, state, _unpiped(frame))
             case Case():
-                self._case(command, state, frame._replace(pipeline=False))
+                self._case(command, state, _unpiped(frame))
             case Loop():
                 self._heredocs(command.redirects, frame)
-                self._loop(command, state, frame._replace(pipeline=False))
+                self._loop(command, state, _unpiped(frame))
             case Function():
                 self.functions[command.name] = (command, frame.path)
             case Test():
@@ -121,7 +123,7 @@ class Walker(Commands):
                 # What a later test changes is not seen in the arms before it.
                 here = here.copy() if index else here
                 self.statements(command.tests[index], here, frame)
-            inner = frame._replace(scope=Scope.CONDITIONAL, path=(*frame.path, self.mark(arm)))
+            inner = replace(frame, scope=Scope.CONDITIONAL, path=(*frame.path, self.mark(arm)))
             way = here.copy()
             self.statements(arm, way, inner)
             ends.append(way)
@@ -132,7 +134,7 @@ class Walker(Commands):
     def _case(self, command: Case, state: State, frame: Frame) -> None:
         ends: list[State] = [] if command.total else [state]
         for arm in command.arms:
-            inner = frame._replace(scope=Scope.CONDITIONAL, path=(*frame.path, self.mark(arm)))
+            inner = replace(frame, scope=Scope.CONDITIONAL, path=(*frame.path, self.mark(arm)))
             way = state.copy()
             self.statements(arm, way, inner)
             ends.append(way)
@@ -148,7 +150,7 @@ class Walker(Commands):
         # for it would double the work with each of them.
         for _ in range(2 if frame.loops < 3 else 1):
             self.statements(command.test, state, frame)
-            self.statements(command.body, state, frame._replace(loops=frame.loops + 1))
+            self.statements(command.body, state, replace(frame, loops=frame.loops + 1))
 
     def call(self, name: str, arguments: tuple[Arg, ...], state: State, frame: Frame) -> bool:
         """Follow a call of a function of the script; False if there is none of that name."""
@@ -158,7 +160,7 @@ class Walker(Commands):
         if not set(path) <= set(frame.path):
             # It may not be defined: then the call fails, and changes nothing.
             way = state.copy()
-            self._call(function, arguments, way, frame._replace(path=(*frame.path, *path)))
+            self._call(function, arguments, way, replace(frame, path=(*frame.path, *path)))
             self.charge(state.join([state, way]))
             return True
         self._call(function, arguments, state, frame)
@@ -171,7 +173,8 @@ class Walker(Commands):
         outer = state.get("@")
         state.own["@"] = Variable((), "no", (Elements(arguments),))
         locals_before, self.locals = self.locals, {}
-        inner = frame._replace(
+        inner = replace(
+            frame,
             scope=Scope.FUNCTION,
             path=(*frame.path, self.mark(function)),
             calls=frame.calls + 1,
@@ -197,3 +200,8 @@ class Walker(Commands):
         outer, self.source = self.source, source
         self.statements(script.body, state, frame)
         self.source = outer
+
+
+def _unpiped(frame: Frame) -> Frame:
+    """The frame inside a compound command, whose own assignments are not lost at its end but at the pipe's."""
+    return replace(frame, pipeline=False) if frame.pipeline else frame

@@ -76,20 +76,20 @@ def _losing(
     launches: Sequence[Launch],
 ) -> Iterator[Note]:
     deciders = {id(choice) for names in seen for choices in names.values() for choice in choices if choice}
-    winners = {
-        (site.name, registry.line_of(site.span[0]))
-        for site in sites
-        if id(site) in deciders and site.file is None
-    }
     read = set(_READ.findall(registry.source.text))
-    by_name: dict[str, int] = {}
-    for name, line in winners:
-        by_name[name] = max(line, by_name.get(name, 0))
+    last: dict[str, int] = {}
+    losers = []
     for site in sites:
-        if not site.active or site.file is not None or id(site) in deciders or site.scope is Scope.HEREDOC:
+        if site.file is not None:
             continue
-        line = registry.line_of(site.span[0])
-        if site.name in by_name and site.scope in (Scope.EXPORT, Scope.SHELL, Scope.COMMAND):
-            yield Note(line, f"{site.name!r} is overridden on line {by_name[site.name]}")
+        if id(site) in deciders:
+            last[site.name] = max(site.span[0], last.get(site.name, 0))
+        elif site.active and site.scope is not Scope.HEREDOC:
+            losers.append(site)
+    for site in losers:
+        if site.name in last and site.scope in (Scope.EXPORT, Scope.SHELL, Scope.COMMAND):
+            line = registry.line_of(site.span[0])
+            yield Note(line, f"{site.name!r} is overridden on line {registry.line_of(last[site.name])}")
         elif launches and site.scope is Scope.SHELL and site.form == "assignment" and site.name not in read:
+            line = registry.line_of(site.span[0])
             yield Note(line, f"{site.name!r} is set and never read: it is not exported")

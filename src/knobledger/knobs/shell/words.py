@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from knobledger.knobs.shell.source import Source
 from knobledger.knobs.shell.syntax import Piece, Word
 
@@ -18,6 +20,10 @@ _RUN = re.compile(r"[^ \t\n\\'\"`$;&|<>()]+")
 _WORD_ENDS = frozenset(["", " ", "\n", "\t", ";", "|", ")"])
 _QUOTED = re.compile(r"'[^']*+'|\"(?:[^\"\\$`]*+|\$(?:([A-Za-z_][A-Za-z0-9_]*+)))\"")
 """A quoted word without escapes, and with no expansion but one that it consists of."""
+_DEFAULTED = re.compile(
+    r"(\"?)\$\{([A-Za-z_][A-Za-z0-9_]*+)(?:(:?[-=+])([^\\'\"`$}]*+))?\}\1(?=[ \t\n;|)]|\Z)"
+)
+"""A word that is one variable in braces, in quotes or not, with a plain default or none."""
 _BRACE_RUN = re.compile(r"[^\\'\"`$}]+")
 _BRACE_QUOTED_RUN = re.compile(r"[^\\\"`$}]+")
 _DOUBLE_RUN = re.compile(r"[^\\\"`$]+")
@@ -101,8 +107,20 @@ class WordScanner:
                 return Word(self.source, start, end, whole_piece(start, end, quoted.group()))
             name = Piece("param", start + 1, end - 1, quoted[1])
             return Word(self.source, start, end, (Piece("double", start, end, parts=(name,)),))
+        if depth < DEPTH - 2 and (braced := _DEFAULTED.match(self.text, start)):
+            return self._defaulted(braced)
         pieces, end = self._unquoted(start, depth)
         return Word(self.source, start, end, tuple(pieces))
+
+    def _defaulted(self, match: re.Match[str]) -> Word:
+        """The word `${NAME}`, `${NAME:-plain}` or its like, or the same in double quotes."""
+        start, end = match.span()
+        quoted, name, op, plain = match.groups()
+        self.parser.charge(2 if quoted else 1)
+        inner = (Piece("bare", match.start(4), match.end(4), plain),) if plain else ()
+        param = Piece("param", start + len(quoted), end - len(quoted), name, inner, op or "")
+        piece = Piece("double", start, end, "", (param,)) if quoted else param
+        return Word(self.source, start, end, (piece,))
 
     def _unquoted(self, start: int, depth: int) -> tuple[list[Piece], int]:
         text, at, size = self.text, start, len(self.text)
@@ -192,6 +210,9 @@ class WordScanner:
 
     def _dollar(self, at: int, depth: int, *, quoted: bool) -> Piece:
         text = self.text
+        if match := _PARAM.match(text, at):
+            name = match.group(1) or match.group(2)
+            return Piece("param", at, match.end(), name, (), "@" if name in "@*" else "")
         following = text[at + 1 : at + 2]
         if following == "(":
             if text.startswith("((", at + 1) and (end := self._arithmetic_end(at + 3)):
@@ -209,10 +230,7 @@ class WordScanner:
             return Piece("ansi", at, closed.end(), ansi_text(closed.group(1)))
         if not quoted and following == '"':
             piece = self.double(at + 1, depth + 1)
-            return piece._replace(start=at)
-        if match := _PARAM.match(text, at):
-            name = match.group(1) or match.group(2)
-            return Piece("param", at, match.end(), name, op="@" if name in "@*" else "")
+            return replace(piece, start=at)
         return Piece("bare", at, at + 1, "$")
 
     def _braced(self, at: int, depth: int, *, quoted: bool) -> Piece:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -63,9 +63,11 @@ _DOCKER_ALONE = re.compile(
     r"oom-kill-disable|sig-proxy|disable-content-trust|no-hosts|replace|tls-verify|http-proxy)"
 )
 CONTAINERS: Final = frozenset(["docker", "podman", "nerdctl"])
+WRAPPERS: Final = frozenset([*_OPTIONS, *_OPTIONS_OF, *CONTAINERS, "env"])
+"""The names of all commands that start another one."""
 
 
-class Setting(NamedTuple):
+class Setting(Struct, frozen=True, gc=False):
     """`NAME=value` among a wrapper's words."""
 
     arg: Arg
