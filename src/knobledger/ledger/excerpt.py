@@ -30,8 +30,6 @@ _PLENTY = 20_000
 _WRITTEN = ("applied", "settled")
 _OUTCOMES = (*_WRITTEN, "rolled_back", "failed")
 _ARMING = ("arming", "armed", "confirmed", "disarmed", "expired")
-_DECISIONS = ("approved", "rejected")
-"""events of a plan that say nothing of what became of it once it was applied"""
 ASKING = tuple(kind for kind, (topic, _) in KINDS.items() if topic == "asking")
 
 _Found = Iterable[tuple[str, str]]
@@ -57,6 +55,9 @@ def worthwhile(ledger: Ledger) -> bool:
 class Excerpt:
     """Events of one ledger, gathered for one question: its methods add to them, `events` decodes them."""
 
+    LEFT_OUT: tuple[str, ...] = ("approved", "rejected")
+    """kinds that say nothing of what became of a plan once it was applied"""
+
     def __init__(self, index: Index) -> None:
         """Brings the index up to date. Raises as `Index.update`."""
         self._index = index.reader()
@@ -64,9 +65,6 @@ class Excerpt:
         self._decoded: dict[EventId, Event] = {}
         self._known: set[str] = set()
         """changes and observations that came with all that hangs on them"""
-        self._knobs: set[tuple[str, str]] = set()
-        self._past: set[str] = set()
-        """targets"""
         self._complete: set[tuple[str, ...]] = set()
         """what came with all that it must not stand without"""
 
@@ -103,7 +101,7 @@ class Excerpt:
         match event.kind:
             case "arming" | "armed" if self._is_new("arming", plan, target):
                 self._take(self._done(plan, target, _ARMING))
-            case "started" if self._is_new("started", plan, target):
+            case "started" if ("plan", plan) not in self._complete and self._is_new("started", plan, target):
                 self._take(self._done(plan, target, _OUTCOMES))
             case "restart_started" if self._is_new("chain", id_):
                 self._take(
@@ -112,8 +110,11 @@ class Excerpt:
             case "service_restarted":
                 self._take_health(getattr(event, "service", ""))
             case "applied" | "settled" if self._is_new("written", target):
-                self._take_newest("written", target)
-                self._take_health(_service(target))
+                [(written, renewed, _)] = self._ask(_WHEN, target, _service(target))
+                if written != event.at:
+                    self._take_newest("written", target)
+                if renewed and renewed >= event.at:
+                    self._take_newest("renewed", _service(target))
 
     def _is_new(self, *what: str) -> bool:
         """Whether that is asked for the first time."""
@@ -156,8 +157,8 @@ class Excerpt:
         """All that was done on a target, and seen there, but for who allowed it."""
         self._take(
             self._ask(
-                f"{BY_FACET} WHERE f.facet = 'target' AND f.value = ? AND e.kind NOT IN {_marks(_DECISIONS)}",
-                *(name, *_DECISIONS),
+                f"{BY_FACET} WHERE f.facet = 'target' AND f.value = ? AND e.kind NOT IN {_marks(self.LEFT_OUT)}",
+                *(name, *self.LEFT_OUT),
             )
         )
 
@@ -177,7 +178,8 @@ class Excerpt:
                 )
             )
         self._take(self._ask(f"{BY_FACET} WHERE f.facet = 'chain open'"))
-        for service, bad, good in self._ask(_NEWEST_HEALTH):
+        for service in [name for (name,) in self._ask(_VALUES, "unhealthy") if name]:
+            [(bad, good)] = self._ask(_HEALTH, service)
             if good is None or bad >= good or self._tangled(bad, good):
                 self._take_newest("unhealthy", service)
                 self._take_newest("healthy", service)
@@ -185,7 +187,9 @@ class Excerpt:
 
     def _take_owed(self) -> None:
         certain: set[str] = set()
-        for target, written, renewed, live in sorted(self._ask(_STANDING), key=lambda row: _service(row[0])):
+        standing = {name for facet in ("written", "live") for (name,) in self._ask(_VALUES, facet) if name}
+        for target in sorted(standing, key=_service):
+            [(written, renewed, live)] = self._ask(_WHEN, target, _service(target))
             others = max(renewed or "", live or "")
             if written and renewed and renewed > max(written, live or ""):
                 if not self._tangled(max(written, live or ""), renewed):
@@ -218,7 +222,7 @@ class Excerpt:
     def _take_whole(self, ids: Iterable[str]) -> None:
         """Changes and observations with all that was done by them, and all edits of the knobs that they touch.
 
-        So do those that they undo; the others that touch these knobs come without the rest that they touch.
+        So do those that they undo; of the others that touch these knobs comes what they did on that target.
         """
         waiting = list(ids)
         while waiting:
@@ -239,31 +243,29 @@ class Excerpt:
 
     def _take_one(self, id_: str) -> None:
         """A change with all that was done by it, or an observation."""
+        self._complete.add(("plan", id_))
         self._take(
             self._ask(
-                f"SELECT id, body FROM event WHERE plan = ? AND kind NOT IN {_marks(_DECISIONS)}",
-                *(id_, *_DECISIONS),
+                f"SELECT id, body FROM event WHERE (plan = ? AND kind NOT IN {_marks(self.LEFT_OUT)}) OR id = ?",
+                *(id_, *self.LEFT_OUT, id_),
             )
         )
-        if id_ not in self._bodies:
-            self._take(self._ask("SELECT id, body FROM event WHERE id = ?", id_))
 
     def _take_knob(self, target: str, knob: str) -> None:
         """Every edit of a knob."""
-        if (target, knob) in self._knobs:
-            return
-        self._knobs.add((target, knob))
-        self._take_past(target)
-        for (id_,) in self._ask(
-            "SELECT DISTINCT change FROM edit WHERE target = ? AND knob = ?", target, knob
-        ):
-            if id_ not in self._bodies:
-                self._take_one(id_)
+        if self._is_new("knob", target, knob):
+            self._take_past(target)
+            self._take(self._ask(_SEEN_EDITS, target, knob))
+            self._take(
+                self._ask(
+                    f"{_MADE_EDITS} AND e.kind NOT IN {_marks(self.LEFT_OUT)}",
+                    *(target, knob, target, *self.LEFT_OUT),
+                )
+            )
 
     def _take_past(self, target: str) -> None:
         """All that was reconstructed of a target: what is told twice counts once, and it has an order of its own."""
-        if target not in self._past:
-            self._past.add(target)
+        if self._is_new("past", target):
             self._take(self._ask(f"{BY_FACET} WHERE f.facet = 'past' AND f.value = ?", target))
 
     def _tangled(self, early: str, late: str) -> bool:
@@ -308,6 +310,9 @@ class Excerpt:
             )
 
 
+_EDITS = "SELECT e.id, e.body FROM edit x CROSS JOIN event e ON {} WHERE x.target = ? AND x.knob = ?"
+_SEEN_EDITS = _EDITS.format("e.id = x.change AND e.plan IS NULL")
+_MADE_EDITS = _EDITS.format("e.plan = x.change") + " AND (e.target = ? OR e.target IS NULL)"
 BY_FACET = "SELECT e.id, e.body FROM facet f CROSS JOIN event e ON e.id = f.event"
 
 
@@ -319,28 +324,18 @@ def _service(target: str) -> str:
     return target.partition(":")[0]
 
 
-def _values(facet: str) -> str:
-    """The different values of a facet as a table: one step in the index for each, however many events have it."""
-    least = f"(SELECT MIN(value) FROM facet WHERE facet = '{facet}'"
-    following = f"{least} AND facet.value > v.value) FROM {{0}} v WHERE v.value IS NOT NULL"
-    return f"(value) AS (SELECT {least}) UNION ALL SELECT {following})"
+_VALUES = (
+    "WITH RECURSIVE v(value) AS (SELECT MIN(value) FROM facet WHERE facet = ?1 UNION ALL "
+    "SELECT (SELECT MIN(value) FROM facet WHERE facet = ?1 AND facet.value > v.value) FROM v "
+    "WHERE v.value IS NOT NULL) SELECT value FROM v"
+)
+"""the different values of a facet, then None: one step in the index for each, however many events have it"""
 
 
 def _newest(facet: str, value: str) -> str:
-    return f"(SELECT MAX(at) FROM facet WHERE facet = '{facet}' AND facet.value = {value})"
+    return f"(SELECT MAX(at) FROM facet WHERE facet = '{facet}' AND value = {value})"
 
 
-_NEWEST_HEALTH = (
-    f"WITH RECURSIVE s{_values('unhealthy').format('s')} "
-    f"SELECT s.value, {_newest('unhealthy', 's.value')}, {_newest('healthy', 's.value')} "
-    "FROM s WHERE s.value IS NOT NULL"
-)
-"""each service that ever was unhealthy, when it was so last, and when it was healthy last"""
-_STANDING = (
-    f"WITH RECURSIVE w{_values('written').format('w')}, l{_values('live').format('l')}, "
-    "t(value) AS (SELECT value FROM w UNION SELECT value FROM l) "
-    f"SELECT t.value, {_newest('written', 't.value')}, "
-    f"{_newest('renewed', 'substr(t.value, 1, instr(t.value || chr, chr) - 1)').replace('chr', repr(':'))}, "
-    f"{_newest('live', 't.value')} FROM t WHERE t.value IS NOT NULL"
-)
-"""each target that was written or seen live: when last, and when its service last brought up new processes"""
+_WHEN = f"SELECT {_newest('written', '?1')}, {_newest('renewed', '?2')}, {_newest('live', '?1')}"
+"""when a target was written last, its service last brought up new processes, and it was last seen live"""
+_HEALTH = f"SELECT {_newest('unhealthy', '?1')}, {_newest('healthy', '?1')}"

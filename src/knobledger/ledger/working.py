@@ -28,6 +28,8 @@ class WorkingExcerpt(Excerpt):
     What its methods have gathered already costs little to gather again.
     """
 
+    LEFT_OUT = ()
+
     def __init__(self, index: Index) -> None:
         """Brings the index up to date. Raises as `Index.update`."""
         super().__init__(index)
@@ -138,10 +140,6 @@ class WorkingExcerpt(Excerpt):
         except Unknown:
             raise NoExcerpt from None
         return event
-
-    def _take_one(self, id_: str) -> None:
-        """With who allowed it, unlike other excerpts."""
-        self._take(self._ask("SELECT id, body FROM event WHERE plan = ?1 OR id = ?1", id_))
 
 
 _PARTS = (
