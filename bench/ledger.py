@@ -211,7 +211,9 @@ class Filling:
                 n += 1
                 yield from self._change(forms, n)
             target = _target(n * 7)
-            yield lambda _, t=target: forms["observed"] | {"target": t}  # type: ignore[misc]
+            seen = forms["observed"]
+            edits = [seen["edits"][0] | {"name": f"KNOB_{n * 3 % KNOBS}"}]
+            yield lambda _, t=target, s=seen, e=edits: s | {"target": t, "edits": e}  # type: ignore[misc]
             service = _target(n)
             services = [{"processes": [], "service": service}]
             yield lambda _, s=services: forms["restart_started"] | {"services": s}  # type: ignore[misc]

@@ -152,6 +152,8 @@ class TornFile(Struct, frozen=True):
     backup: HostPath | None
     command: str
     """brings back what was there before; a `knob` command"""
+    in_place: bool = False
+    """it was written in place, so what it holds is most likely a part of the new bytes, and nobody's work"""
 
 
 class Recovered(Struct, frozen=True):
@@ -165,8 +167,10 @@ class Recovered(Struct, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """0 if nothing is left in doubt, else that of the first that is."""
-        codes = [item[3] for item in self.unsettled] + [one.exit for one in self.restarts if one.exit]
+        """0 if nothing is left in doubt or in the middle, else that of the first that is; 22 for a torn file."""
+        codes = [item[3] for item in self.unsettled]
+        codes += [22 for one in self.torn if one.in_place]
+        codes += [one.exit for one in self.restarts if one.exit]
         return codes[0] if codes else 0
 
     def to_json(self) -> dict[str, Any]:

@@ -62,7 +62,9 @@ class Upkeep(Recovering, Confirming):
             try:
                 target = self.config.target(name)
                 if self.host(target.host).read(target.path).digest == outcome.digest:
-                    found.append(TornFile(plan.id, name, outcome.backup, way_back(plan)))
+                    found.append(
+                        TornFile(plan.id, name, outcome.backup, way_back(plan), plan.planned.in_place)
+                    )
             except KnobError as error:
                 self.notes.append(
                     f"can't look whether {name} still holds neither old nor new: {error.message}"
