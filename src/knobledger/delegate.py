@@ -17,6 +17,7 @@ from knobledger.names import short
 from knobledger.plan import RestartScope
 from knobledger.report.asking import HypothesisReport
 from knobledger.report.behind import Standing
+from knobledger.report.changes import Log
 from knobledger.report.documents import Correction
 from knobledger.report.drift import Adoption
 from knobledger.report.pending import PendingReport
@@ -50,6 +51,11 @@ class Delegate(Workspace):
                 ),
             )
         )
+
+    def show_plan(self, plan: str) -> PlanReport | Log:
+        """A plan or change in full, by it or by an entry about it."""
+        self.decides_on_entry(plan)
+        return self.show(self.find_plan(plan).id)
 
     def standing(self, plan: str) -> Standing:
         """Whether an agent may apply a plan now, and what is missing."""

@@ -29,6 +29,7 @@ EXPECTED = {
         "plan_unset",
         "plan_revert",
         "plan_restore",
+        "plan_restart",
         "show_plan",
         "wait_for_approval",
         "apply_plan",
@@ -36,7 +37,7 @@ EXPECTED = {
     *("drift", "clawback", "hypotheses", "hypothesis", "open_hypothesis", "give_evidence"),
 }
 CHANGES_NOTHING = EXPECTED - {
-    *("plan_set", "plan_unset", "plan_revert", "plan_restore", "apply_plan"),
+    *("plan_set", "plan_unset", "plan_revert", "plan_restore", "plan_restart", "apply_plan"),
     *("open_hypothesis", "give_evidence"),
 }
 
@@ -271,6 +272,12 @@ def test_a_plan_names_its_restart(lab: AgentLab) -> None:
         result = await client.call_tool("plan_set", {**wish, "restart": "everything"})
         assert result.is_error
         assert "'none', 'service', 'dependents' or 'group'" in result.content[0].text
+        bare = await call(client, "plan_restart", services=["gpu1/decode"], why="it leaks")
+        assert (bare["verb"], bare["status"], bare["targets"]) == ("restart", "open", [])
+        assert [one["service"]["untrusted_text"] for one in bare["services"]] == ["gpu1/decode"]
+        shown = await call(client, "show_plan", plan=bare["plan"])
+        assert shown["why"] == {"untrusted_text": "it leaks"}
+        assert (await refusal(client, "apply_plan", plan=bare["plan"]))["kind"] == "not_approved"
 
     talk(lab.stdio(), act)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import anyio
 from mcp.server import MCPServer
@@ -298,6 +298,20 @@ def _planning(server: MCPServer[Any], desk: AgentDesk) -> None:
             ),
         )
 
+    @server.tool(annotations=PLANS)
+    def plan_restart(
+        services: Annotated[
+            list[str], Field(min_length=1, description="Services, targets, globs or groups.")
+        ],
+        why: Why,
+        ctx: Ctx,
+        scope: Annotated[
+            Literal["service", "dependents", "group"], Field(description="What else is restarted with them.")
+        ] = "service",
+    ) -> results.PlanResult:
+        """Plan a restart that changes no file, each service proven before the next. A person gives the go-ahead."""
+        return _planned(desk, ctx, lambda w: w.restart_wish(services, scope, why=why, plan=True))
+
 
 def _options(
     why: str,
@@ -326,7 +340,7 @@ def _acting(server: MCPServer[Any], desk: AgentDesk) -> None:
     @server.tool(annotations=LOOKS)
     def show_plan(plan: Plan, ctx: Ctx) -> results.PlanResult:
         """One plan or change in full: diff, knobs, reason, restart scope, warnings, later edits, whether it is stale."""
-        return _planned(desk, ctx, lambda w: w.show(w.find_plan(plan).id))
+        return _planned(desk, ctx, lambda w: w.show_plan(plan))
 
     @server.tool(annotations=READS)
     async def wait_for_approval(
