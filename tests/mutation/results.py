@@ -10,7 +10,7 @@ import sys
 import tomllib
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from difflib import unified_diff
+from difflib import SequenceMatcher, unified_diff
 from functools import cache
 from pathlib import Path
 
@@ -69,7 +69,7 @@ class Results:
 
     def note(self, name: str, code: int) -> None:
         self.codes[name] = code
-        path = MADE / f"src/{name.rpartition('.')[0].replace('.', '/')}.py.meta"
+        path = MADE / f"{file_of(name)}.meta"
         told = json.loads(path.read_bytes())
         told["exit_code_by_key"][name] = code
         path.write_text(json.dumps(told), encoding="utf-8")
@@ -163,11 +163,51 @@ def refused_by_types() -> set[str]:
     }
 
 
+def file_of(name: str) -> str:
+    """The changed file with that mutant, below mutmut's folder."""
+    return f"src/{name.rpartition('.')[0].replace('.', '/')}.py"
+
+
+def _both(name: str) -> tuple[int, list[str], list[str]]:
+    """The first line of the function in the changed file, its text, and its text in that mutant."""
+    made, mangled = functions(file_of(name)), name.rpartition(".")[2]
+    first, text = made[f"{mangled.rpartition('__mutmut_')[0]}__mutmut_orig"]
+    return first, text, made[mangled][1]
+
+
+def changed_lines(name: str) -> set[int]:
+    """The lines of the unchanged function, in the changed file, of which each test comes by one that can tell the mutant.
+
+    The lines that changed, with the rest of their statement, or up to its block: Python does not come by each line of it.
+    """
+    first, old, new = _both(name)
+    lines = {
+        first + line
+        for tag, start, end, _, _ in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        if tag != "equal"
+        for line in range(start, max(end, start + 1))
+    }
+    inner = _statements(file_of(name))
+    function = range(first, first + len(old))
+    around = [min((one for one in inner if line in one[0]), key=lambda one: len(one[0])) for line in lines]
+    return lines.union(*(function if whole == function else head for whole, head in around))
+
+
+@cache
+def _statements(file: str) -> list[tuple[range, range]]:
+    """The lines of each statement of a changed file, and those of them before its block."""
+    found = []
+    for node in ast.walk(ast.parse((MADE / file).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.stmt):
+            whole = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            block = getattr(node, "body", None) or [case.body[0] for case in getattr(node, "cases", ())]
+            found.append((whole, range(node.lineno, block[0].lineno) if block else whole))
+    return found
+
+
 def survivor(name: str) -> Survivor:
     """What was changed, from the changed file: `mutmut show` would take a second for each."""
-    module, _, mangled = name.rpartition(".")
-    made = functions(f"src/{module.replace('.', '/')}.py")
-    old, new = made[f"{mangled.rpartition('__mutmut_')[0]}__mutmut_orig"][1], made[mangled][1]
+    _, old, new = _both(name)
     changes = [
         line for line in unified_diff(old, new, n=0, lineterm="") if not line.startswith(("---", "+++", "@@"))
     ]

@@ -34,7 +34,7 @@ def make() -> None:
 
 def main() -> int:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("modules", nargs="*", metavar="MODULE")
+    asked.add_argument("modules", nargs="*", metavar="MODULE", help="these first to last; none: all")
     asked.add_argument("--sample", type=int, help="run only so many, drawn by chance")
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--jobs", type=int, default=2)
@@ -53,6 +53,8 @@ def main() -> int:
             and code != 1
             and (not told.modules or results.module(name) in told.modules)
         ]
+        if told.modules:
+            names.sort(key=lambda name: told.modules.index(results.module(name)))
         if told.sample is not None and told.sample < len(names):
             names = random.Random(told.seed).sample(sorted(names), told.sample)
         os.chdir(MADE)
