@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sqlite3
 import stat
@@ -441,6 +442,19 @@ def test_the_heads_cache_is_used_and_may_be_deleted_or_damaged(
         assert Ledger(ledger.root).heads() == head
     cache.unlink()
     assert Ledger(ledger.root).heads() == head
+
+
+def test_a_cache_of_heads_in_another_format_is_not_believed(ledger: Ledger) -> None:
+    for content in chain([str(n) for n in range(40)]):
+        ledger.add(content)
+    head = ledger.heads()
+    cache = ledger.root / ".knobledger" / "heads.json"
+    lying = json.loads(cache.read_bytes())
+    for day in lying["days"].values():
+        day["tips"] = ["0" * 64]
+    for known in (1, 2):
+        cache.write_text(json.dumps({**lying, "format": known}))
+        assert (Ledger(ledger.root).heads() == head) == (known == 2)
 
 
 def test_a_workspace_whose_cache_folder_is_unusable_still_appends(ledger: Ledger) -> None:

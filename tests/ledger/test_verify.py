@@ -280,6 +280,43 @@ def test_a_commit_that_edits_an_event_and_one_that_puts_it_back(kept: Ledger) ->
     assert kinds(verify(kept)) == [("rewritten_in_git", id_)] * 2
 
 
+def test_all_that_git_holds_and_the_folder_lacks_is_named(kept: Ledger) -> None:
+    """Beside a file that is no event and comes before them."""
+    (kept.folder / "2026/11/30/.notes").write_text("no event")
+    git(kept.root, "add", "-A")
+    git(kept.root, "commit", "-qm", "notes")
+    gone = ids(kept)[1:3]
+    places = [path_of(kept, id_).relative_to(kept.folder).as_posix() for id_ in gone]
+    for place in places:
+        (kept.folder / place).unlink()
+    said = {finding.message for finding in verify(kept) if finding.kind == "missing"}
+    assert {
+        f"{place} is committed in git, and gone from the working tree; `git checkout HEAD -- :/ledger/events/{place}` "
+        "brings git's copy back"
+        for place in places
+    } <= said
+
+
+def test_all_that_one_commit_did_to_events_is_named(kept: Ledger) -> None:
+    notes = kept.folder / "2026/11/30/.notes"
+    notes.write_text("no event")
+    git(kept.root, "add", "-A")
+    git(kept.root, "commit", "-qm", "notes")
+    notes.unlink()
+    first, second, third, *_ = ids(kept)
+    for id_ in (first, second):
+        path_of(kept, id_).unlink()
+    overwrite(path_of(kept, third), b"{}")
+    git(kept.root, "commit", "-qam", "several at once")
+    by = git(kept.root, "rev-parse", "HEAD")[:8]
+    found = [finding for finding in verify(kept) if finding.kind.endswith("_in_git")]
+    assert {finding.message for finding in found} == {
+        f"the commit {by} deleted the event {first[:8]}",
+        f"the commit {by} deleted the event {second[:8]}",
+        f"the commit {by} changed the event {third[:8]}",
+    }
+
+
 def test_a_merge_that_drops_an_event(kept: Ledger) -> None:
     root = kept.root
     git(root, "switch", "-qc", "other")
