@@ -1,6 +1,6 @@
 """`make mutants`: changes the code of attempts and of the ledger in small ways, and lists what no test noticed.
 
-python -m mutation.run [--sample N] [--seed N] [--jobs N] [--report] [MODULE ...]
+python -m mutation.run [--sample N] [--seed N] [--jobs N] [--without-git] [--tests PATH] [--report] [MODULE ...]
 
 mutmut makes the changes; a module is named as below `src/knobledger/`: `apply`, `ledger.store`. What `mypy --strict`
 refuses is not run: `make check` finds it. The tests are collected once and each mutant is a fork of that process, which
@@ -38,6 +38,12 @@ def main() -> int:
     asked.add_argument("--sample", type=int, help="run only so many, drawn by chance")
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--jobs", type=int, default=2)
+    asked.add_argument(
+        "--without-git", action="store_true", help="twice as quick; what survives is tried again later"
+    )
+    asked.add_argument(
+        "--tests", action="append", default=[], metavar="PATH", help="these only; may be repeated"
+    )
     asked.add_argument("--report", action="store_true", help="run nothing, tell what earlier runs found")
     told = asked.parse_args()
     os.chdir(ROOT)
@@ -59,7 +65,7 @@ def main() -> int:
             names = random.Random(told.seed).sample(sorted(names), told.sample)
         os.chdir(MADE)
         sys.path[:0] = [str(MADE / "src"), str(MADE / "tests")]
-        Trial(names, results, told.jobs).run()
+        Trial(names, results, told.jobs, with_git=not told.without_git, paths=told.tests).run()
         os.chdir(ROOT)
     return 1 if results.report(refused) else 0
 
