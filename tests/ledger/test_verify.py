@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import rfc8785
@@ -16,7 +19,7 @@ from knobledger.event import encode, id_of
 from knobledger.events.changes import Applied, Approved, Planned, Started
 from knobledger.events.notes import Noted
 from knobledger.ledger.days import day_of
-from knobledger.ledger.finding import Finding
+from knobledger.ledger.finding import Finding, FindingKind
 from knobledger.ledger.history import commit
 from knobledger.ledger.snapshots import Snapshots
 from knobledger.ledger.store import Ledger
@@ -157,6 +160,42 @@ def test_right_bytes_that_are_no_event(ledger: Ledger, content: bytes) -> None:
     assert kinds(verify(ledger)) == [("unreadable", id_of(content))]
 
 
+def test_a_file_that_the_disk_does_not_give(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may read anything, and a failing disk can't be had; the call is the boundary."""
+    last = path_of(ledger, ids(ledger)[-1])
+    odd = last.with_name("odd")
+    odd.touch()
+    read = Path.read_bytes
+
+    def refuse(self: Path) -> bytes:
+        if self in (last, odd):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read(self)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert {(one.kind, one.event, one.message) for one in verify(ledger)} == {
+        ("unreadable", last.stem, f"2026/11/30/{last.name} can't be read: input/output error"),
+        ("unreadable", "2026/11/30/odd", "2026/11/30/odd can't be read: input/output error"),
+    }
+
+
+def test_damage_comes_before_what_is_only_odd(ledger: Ledger) -> None:
+    ledger.append(note("the clock went back", -60))
+    (ledger.folder / "2026/11/30/README").touch()
+    overwrite(path_of(ledger, ids(ledger)[2]), b"{}")
+    listed = [kind for kind, _ in kinds(verify(ledger))]
+    assert listed == sorted(listed, key=get_args(FindingKind).index)
+    assert len(set(listed)) == 3
+
+
+def test_keys_are_in_the_order_of_utf16() -> None:
+    """As RFC 8785 has it, and not in that of code points."""
+    raw = {"\U0001f600": 1, "\uffff": 2}
+    content = '{"\U0001f600":1,"\uffff":2}'.encode()
+    assert canonical(raw, content)
+    assert not canonical(raw, '{"\uffff":2,"\U0001f600":1}'.encode())
+
+
 def test_strays(ledger: Ledger, tmp_path: Path) -> None:
     (ledger.folder / "README").write_text("hello")
     (ledger.folder / "2026/11/30/.hidden").write_text("hello")
@@ -207,13 +246,13 @@ def test_all_that_is_missing_is_named(ledger: Ledger) -> None:
     assert ("wrong_reference", wrong) in kinds(verify(ledger))
 
 
-@pytest.mark.parametrize("apart", [0.5, 30])
+@pytest.mark.parametrize("apart", [0.5, 1, 30])
 def test_heads_of_two_clones_that_nobody_joined(ledger: Ledger, apart: float) -> None:
     """Two commands at the same moment are no sign of tampering; half an hour without a word of the other is."""
     other = encode(note("of another clone", 10).but(parents=ledger.heads()))
     ledger.append(note("here", 10 + apart))
     ledger.add(other)
-    assert kinds(verify(ledger)) == ([] if apart == 0.5 else [("warning_inserted", id_of(other))])
+    assert kinds(verify(ledger)) == ([] if apart <= 1 else [("warning_inserted", id_of(other))])
 
 
 def test_a_deleted_plan_or_attempt(ledger: Ledger) -> None:
@@ -233,7 +272,7 @@ def test_a_deleted_plan_or_attempt(ledger: Ledger) -> None:
 
 def test_a_parent_later_than_its_child_is_a_warning(ledger: Ledger) -> None:
     # the newest is of minute 2; seconds may cross between two commands at once
-    ledger.append(note("a little earlier", 1.5))
+    ledger.append(note("a minute earlier", 1))
     early = ledger.append(note("the clock went back", -60))
     [finding] = verify(ledger)
     assert (finding.kind, finding.event) == ("warning_clock", early)
@@ -388,4 +427,12 @@ def test_an_event_put_in_afterwards_under_an_old_date(ledger: Ledger) -> None:
     ledger.append(note("much later", 600))
     other = encode(note("and one more", 2).but(at=at(2), parents=()))
     (path.parent / f"{id_of(other)}.json").write_bytes(other)
-    assert kinds(verify(ledger)) == [("warning_inserted", id_of(other))]
+    [finding] = verify(ledger)
+    assert (finding.kind, finding.event) == ("warning_inserted", id_of(other))
+    assert finding.message == (
+        f"{id_of(other)[:8]} is dated {at(2)}, and none of the 1 later events knows of it: it came from another clone, "
+        "or was put in afterwards"
+    )
+    third = encode(note("a third", 3).but(at=at(3), parents=()))
+    (path.parent / f"{id_of(third)}.json").write_bytes(third)
+    assert set(kinds(verify(ledger))) == {("warning_inserted", id_of(one)) for one in (other, third)}
