@@ -298,6 +298,22 @@ def test_committed_and_gone_or_different(kept: Ledger) -> None:
     assert ("missing", last) not in kinds(verify(kept))
 
 
+def test_what_differs_from_what_git_has_is_named(kept: Ledger) -> None:
+    path = path_of(kept, ids(kept)[0])
+    overwrite(path, b"{}")
+    place = path.relative_to(kept.folder).as_posix()
+    assert (
+        f"{place} differs from what git has; `git checkout HEAD -- :/ledger/events/{place}` brings git's copy back"
+    ) in {finding.message for finding in verify(kept)}
+
+
+def test_a_repository_that_git_does_not_open_is_said(kept: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    [finding] = verify(kept)
+    assert (finding.kind, finding.event) == ("warning_history", "git")
+    assert finding.message.startswith("git's copy could not be compared: fatal: detected dubious ownership")
+
+
 def test_a_commit_that_deletes_an_event(kept: Ledger) -> None:
     last = ids(kept)[-1]
     git(kept.root, "rm", "-q", path_of(kept, last).relative_to(kept.root).as_posix())
@@ -324,7 +340,7 @@ def test_all_that_git_holds_and_the_folder_lacks_is_named(kept: Ledger) -> None:
     (kept.folder / "2026/11/30/.notes").write_text("no event")
     git(kept.root, "add", "-A")
     git(kept.root, "commit", "-qm", "notes")
-    gone = ids(kept)[1:3]
+    gone = ids(kept)
     places = [path_of(kept, id_).relative_to(kept.folder).as_posix() for id_ in gone]
     for place in places:
         (kept.folder / place).unlink()
@@ -386,7 +402,7 @@ def test_a_history_that_no_longer_holds_the_last_commit(kept: Ledger) -> None:
 
 
 def test_git_is_asked_about_the_workspaces_own_folder_only(kept: Ledger) -> None:
-    inner = Ledger(kept.root / "team [x]" / "*")
+    inner = Ledger(kept.root / "-team [x]" / "a\tb" / "*")
     inner.root.mkdir(parents=True)
     commit(inner.root, [inner.append(note("inner"))], "inner")
     path_of(kept, ids(kept)[-1]).unlink()
