@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,12 +17,14 @@ import pytest
 from ledgers import at, change, git, note, overwrite, path_of
 
 from knobledger.event import id_of, moment_of
-from knobledger.ledger import days
+from knobledger.ledger import days, history
 from knobledger.ledger import repository as repositories
 from knobledger.ledger.history import Committed, commit, look_ahead
 from knobledger.ledger.store import Ledger
 from knobledger.ledger.verify import verify
 from knobledger.names import EventId
+
+_run = repositories.run
 
 
 @pytest.fixture
@@ -417,6 +420,14 @@ def test_the_author(ledger: Ledger, actor: str, author: str) -> None:
     git(ledger.root, "fsck", "--strict", "--no-dangling")
 
 
+def test_the_author_is_of_this_command_whatever_goes_along(ledger: Ledger) -> None:
+    for n in range(5):
+        ledger.append(note(str(n), n, actor="Bert <bert@example.org>"))
+    id_ = ledger.append(note("last", 9, actor="Anna <anna@example.org>"))
+    assert commit(ledger.root, [id_], "m").note == "5 events of earlier commands went into this commit too"
+    assert git(ledger.root, "log", "-1", "--format=%an").strip() == "Anna"
+
+
 def test_no_name_or_mail_is_configured(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("HOME", "/nonexistent")
@@ -431,7 +442,8 @@ def test_no_name_or_mail_is_configured(ledger: Ledger, monkeypatch: pytest.Monke
     [
         ({"user.name": "Op <root>\n"}, "knobledger <knobledger@localhost>"),
         ({"user.email": "op@example.org"}, "knobledger <knobledger@localhost>"),
-        ({"user.name": " Op <root>", "user.email": "<op@example.org>"}, "Op root <op@example.org>"),
+        ({"user.name": " Op <ro\not>", "user.email": "<op@example.org>"}, "Op root <op@example.org>"),
+        ({"user.name": "Ren\udce9", "user.email": "op@example.org"}, "Ren? <op@example.org>"),
     ],
 )
 def test_odd_names_in_the_configuration(
@@ -572,6 +584,43 @@ def test_git_was_asked_ahead(ledger: Ledger, meanwhile: str) -> None:
     assert git(root, "fsck", "--strict", "--no-dangling") == ""
 
 
+def test_what_git_said_ahead_is_not_asked_again(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    act(ledger, "before")
+    first = ledger.append(note("asked ahead", _minutes_now()))
+    looked = look_ahead(ledger.root)()
+    asked: list[str] = []
+    for module in (repositories, history):
+        monkeypatch.setattr(module, "run", _spy(asked))
+    assert commit(ledger.root, [first], "asked ahead", looked=looked).commit
+    assert set(asked) <= {"merge-base", "update-index", "update-ref"}
+    assert commit(ledger.root, [ledger.append(note("not", _minutes_now()))], "asked now").commit
+    assert {"rev-parse", "cat-file", "config"} <= set(asked)
+
+
+def _spy(asked: list[str]) -> Callable[..., bytes]:
+    def run(folder: Path, *argv: str, **options: object) -> bytes:
+        asked.append(argv[0])
+        return _run(folder, *argv, **options)  # type: ignore[arg-type]
+
+    return run
+
+
+def test_folders_that_git_holds_completely_are_not_looked_into(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(days, "SETTLED_NS", -(10**12))  # every stamp counts at once
+    listed: list[str] = []
+    monkeypatch.setattr(history, "ids_in", lambda events, day: listed.append(day) or days.ids_in(events, day))
+    first, second = (ledger.append(note(str(n), n * 1440)) for n in range(2))
+    assert commit(ledger.root, [first, second], "two days").commit
+    assert listed == ["2026/11/30", "2026/12/01"]
+    listed.clear()
+    time.sleep(0.05)
+    assert commit(ledger.root, [ledger.append(note("third", 1441))], "one day").commit
+    assert commit(ledger.root, [], "nothing") == Committed(None, "")
+    assert listed == ["2026/12/01"]
+
+
 def _minutes_now() -> float:
     """The events' clock, on today's date, for which git was asked."""
     return (datetime.now(UTC) - moment_of(at())).total_seconds() / 60
@@ -708,9 +757,9 @@ def test_a_damaged_event_is_not_committed(ledger: Ledger) -> None:
     assert committed(ledger) == [f"A {place(ledger, good)}"]
 
 
-def test_bytes_that_are_no_event_do_not_break_the_commit(ledger: Ledger) -> None:
+@pytest.mark.parametrize("content", [b"no JSON", b"{}", b"[]"])
+def test_bytes_that_are_no_event_do_not_break_the_commit(ledger: Ledger, content: bytes) -> None:
     good = ledger.append(note())
-    content = b"no JSON"
     path_of(ledger, good).with_name(f"{id_of(content)}.json").write_bytes(content)
     assert commit(ledger.root, [id_of(content)], "m").commit
 
