@@ -10,11 +10,11 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter, defaultdict
-from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 MADE = ROOT / "mutants"
@@ -76,6 +76,18 @@ class Results:
         told["exit_code_by_key"][name] = code
         path.write_text(json.dumps(told), encoding="utf-8")
 
+    def open(self, refused: set[str], *, again: bool) -> list[str]:
+        """Those that no test met; with `again` also those that survived without a reason."""
+        known = _reasons()
+        return [
+            name
+            for name, code in self.codes.items()
+            if name not in refused
+            and (
+                code is None or (again and code in (SURVIVED, UNREACHED) and not _why(known, survivor(name)))
+            )
+        ]
+
     def report(self, refused: set[str]) -> int:
         """Prints both tables; how many survived without a reason."""
         known, counts = _reasons(), defaultdict[str, Counter[str]](Counter)
@@ -91,7 +103,7 @@ class Results:
             )
         unknown, told = 0, Counter[tuple[str, str, str, str]]()
         for one in (survivor(n) for n, code in self.codes.items() if _word(n, code, refused) == "survived"):
-            why = _WORDING if one.only_words else known.get((one.place, one.was, one.now), "")
+            why = _why(known, one)
             if not why:
                 unknown += 1
                 print(
@@ -126,6 +138,11 @@ def _reasons() -> dict[tuple[str, str, str], str]:
     return {(one["where"], one["was"], one["now"]): one["why"] for one in kept}
 
 
+def _why(known: dict[tuple[str, str, str], str], one: Survivor) -> str:
+    """The reason why a survivor is right; empty: there is none."""
+    return _WORDING if one.only_words else known.get((one.place, one.was, one.now), "")
+
+
 @cache
 def functions(file: str) -> dict[str, tuple[int, list[str]]]:
     """The functions in a changed file: their first line and their text; the original is `..._orig`."""
@@ -142,25 +159,32 @@ def functions(file: str) -> dict[str, tuple[int, list[str]]]:
 
 
 def refused_by_types() -> set[str]:
-    """The mutants that mypy finds errors in, kept while the changed files are the same."""
+    """The mutants that mypy finds errors in; kept for each changed file while it is the same."""
     kept = MADE / "refused.json"
-    files = [path.with_suffix("") for path in _metas()]
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
-    with suppress(OSError):
-        known = json.loads(kept.read_bytes())
-        if known["of"] == digest:
-            return set(known["names"])
-    names = _asked_of_mypy(files)
-    kept.write_text(json.dumps({"of": digest, "names": sorted(names)}), encoding="utf-8")
-    return names
+    known: dict[str, dict[str, Any]] = json.loads(kept.read_bytes()) if kept.exists() else {}
+    digests = {
+        str(path.relative_to(MADE).with_suffix("")): hashlib.sha256(
+            path.with_suffix("").read_bytes()
+        ).hexdigest()
+        for path in _metas()
+    }
+    fresh = [file for file, digest in digests.items() if known.get(file, {}).get("of") != digest]
+    if fresh:
+        found = _asked_of_mypy(fresh)
+        known |= {
+            file: {"of": digests[file], "names": sorted(name for name in found if file_of(name) == file)}
+            for file in fresh
+        }
+        kept.write_text(json.dumps(known), encoding="utf-8")
+    return {name for file in digests for name in known[file]["names"]}
 
 
-def _asked_of_mypy(files: list[Path]) -> set[str]:
+def _asked_of_mypy(files: list[str]) -> set[str]:
     """mutmut's own filter takes ten times as long."""
     told = subprocess.run(
         (
             *(sys.executable, "-m", "mypy", "--output", "json", "--disable-error-code", "unused-ignore"),
-            *(str(path.relative_to(MADE)) for path in files),
+            *files,
         ),
         cwd=MADE,
         check=False,

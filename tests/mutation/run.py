@@ -1,6 +1,6 @@
 """`make mutants`: changes the code of attempts and of the ledger in small ways, and lists what no test noticed.
 
-python -m mutation.run [--sample N] [--seed N] [--jobs N] [--without-git] [--tests PATH] [--report] [MODULE ...]
+python -m mutation.run [--sample N] [--seed N] [--jobs N] [--again] [--without-git] [--tests PATH] [--report] [MODULE ...]
 
 mutmut makes the changes; a module is named as below `src/knobledger/`: `apply`, `ledger.store`. What `mypy --strict`
 refuses is not run: `make check` finds it. The tests are collected once and each mutant is a fork of that process, which
@@ -38,9 +38,8 @@ def main() -> int:
     asked.add_argument("--sample", type=int, help="run only so many, drawn by chance")
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--jobs", type=int, default=2)
-    asked.add_argument(
-        "--without-git", action="store_true", help="twice as quick; what survives is tried again later"
-    )
+    asked.add_argument("--again", action="store_true", help="also those that survived without a reason")
+    asked.add_argument("--without-git", action="store_true", help="twice as quick; then --again with it")
     asked.add_argument(
         "--tests", action="append", default=[], metavar="PATH", help="these only; may be repeated"
     )
@@ -54,10 +53,8 @@ def main() -> int:
     if not told.report:
         names = [
             name
-            for name, code in results.codes.items()
-            if name not in refused
-            and code != 1
-            and (not told.modules or results.module(name) in told.modules)
+            for name in results.open(refused, again=told.again)
+            if not told.modules or results.module(name) in told.modules
         ]
         if told.modules:
             names.sort(key=lambda name: told.modules.index(results.module(name)))
