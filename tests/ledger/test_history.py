@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from ledgers import at, change, git, note, overwrite, path_of
+from msgspec.structs import replace
 
 from knobledger.event import id_of, moment_of
 from knobledger.ledger import days, history
@@ -84,6 +85,11 @@ def test_nothing_new_is_no_commit(ledger: Ledger) -> None:
 
 
 def test_many_commits_make_sound_trees(ledger: Ledger) -> None:
+    """Beside names that git sorts before or after a folder's, whose slash counts."""
+    for name in ("ledger.md", "ledger0", "notes"):
+        (ledger.root / name).touch()
+    git(ledger.root, "add", "-A")
+    git(ledger.root, "commit", "-qm", "neighbours")
     for n in range(6):
         id_ = ledger.append(note(str(n), n * 20_000))
         assert commit(ledger.root, [id_], str(n)).commit
@@ -496,7 +502,7 @@ def test_a_lock_that_a_killed_command_of_ours_left(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    "holder", ["just now", "alive", "of another machine", "without a number", "of others"]
+    "holder", ["just now", "alive", "of another machine", "without a number", "of others", "no text"]
 )
 def test_a_lock_that_may_still_be_held_is_left_alone(ledger: Ledger, holder: str) -> None:
     dead = subprocess.Popen(["true"])
@@ -508,13 +514,14 @@ def test_a_lock_that_may_still_be_held_is_left_alone(ledger: Ledger, holder: str
         "of another machine": f"knobledger {here}.example.org {dead.pid}",
         "without a number": f"knobledger {here} nobody",
         "of others": f"others {here} {dead.pid}",
+        "no text": "\xff\xfe",
     }
     lock = ledger.root / ".git" / "index.lock"
-    lock.write_text(words[holder] + "\n")
+    lock.write_text(words[holder], "latin-1")
     if holder != "just now":
         os.utime(lock, (time.time() - 60, time.time() - 60))
     assert "holds the index's lock" in act(ledger, lock_wait_s=0.0)[1].note
-    assert lock.read_text() == words[holder] + "\n"
+    assert lock.read_text("latin-1") == words[holder]
 
 
 def test_the_branch_moves_meanwhile(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -595,6 +602,17 @@ def test_what_git_said_ahead_is_not_asked_again(ledger: Ledger, monkeypatch: pyt
     assert set(asked) <= {"merge-base", "update-index", "update-ref"}
     assert commit(ledger.root, [ledger.append(note("not", _minutes_now()))], "asked now").commit
     assert {"rev-parse", "cat-file", "config"} <= set(asked)
+
+
+def test_a_branch_that_is_kept_elsewhere_is_asked_for_again(ledger: Ledger) -> None:
+    """Where refs are in a reftable, HEAD says this whatever is checked out; git 2.39 can't make one."""
+    act(ledger)
+    looked = look_ahead(ledger.root)()
+    assert looked is not None
+    assert looked.holds()
+    elsewhere = b"ref: refs/heads/.invalid\n"
+    (ledger.root / ".git" / "HEAD").write_bytes(elsewhere)
+    assert not replace(looked, checked_out=elsewhere).holds()
 
 
 def _spy(asked: list[str]) -> Callable[..., bytes]:

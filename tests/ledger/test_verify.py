@@ -298,6 +298,11 @@ def test_committed_and_gone_or_different(kept: Ledger) -> None:
     assert ("missing", last) not in kinds(verify(kept))
 
 
+def test_a_repository_without_any_commit_says_nothing(ledger: Ledger) -> None:
+    git(ledger.root, "init", "-q")
+    assert verify(ledger) == ()
+
+
 def test_what_differs_from_what_git_has_is_named(kept: Ledger) -> None:
     path = path_of(kept, ids(kept)[0])
     overwrite(path, b"{}")
