@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter, defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 from functools import cache
@@ -88,10 +89,13 @@ class Results:
             )
         ]
 
-    def report(self, refused: set[str]) -> int:
-        """Prints both tables; how many survived without a reason."""
+    def report(self, refused: set[str], modules: Collection[str] = ()) -> int:
+        """Prints both tables, of these modules or of all; how many survived without a reason."""
         known, counts = _reasons(), defaultdict[str, Counter[str]](Counter)
-        for name, code in self.codes.items():
+        told = {
+            name: code for name, code in self.codes.items() if not modules or self.module(name) in modules
+        }
+        for name, code in told.items():
             counts[self.module(name)][_word(name, code, refused)] += 1
         columns = ("types", "killed", "survived", "not run")
         print(
@@ -101,8 +105,8 @@ class Results:
             print(
                 f"| {module} | {count.total()} | " + " | ".join(str(count[word]) for word in columns) + " |"
             )
-        unknown, told = 0, Counter[tuple[str, str, str, str]]()
-        for one in (survivor(n) for n, code in self.codes.items() if _word(n, code, refused) == "survived"):
+        unknown, rows = 0, Counter[tuple[str, str, str, str]]()
+        for one in (survivor(n) for n, code in told.items() if _word(n, code, refused) == "survived"):
             why = _why(known, one)
             if not why:
                 unknown += 1
@@ -111,9 +115,9 @@ class Results:
                 )
                 print(f'now = {json.dumps(one.now)}\nwhy = ""')
             row = (one.place, one.was, one.now) if why != _WORDING else (self.module(one.name), "", "")
-            told[(*row, why)] += 1
+            rows[(*row, why)] += 1
         print("\n| where | was | became | why it stays |\n|---|---|---|---|")
-        for (place, was, now, why), count in sorted(told.items()):
+        for (place, was, now, why), count in sorted(rows.items()):
             cells = (_cell(text) if why != _WORDING else f"{count} strings" for text in (was, now))
             print(f"| {place} | {' | '.join(cells)} | {why} |")
         return unknown
@@ -158,8 +162,11 @@ def functions(file: str) -> dict[str, tuple[int, list[str]]]:
     }
 
 
-def refused_by_types() -> set[str]:
-    """The mutants that mypy finds errors in; kept for each changed file while it is the same."""
+def refused_by_types(modules: Collection[str] = ()) -> set[str]:
+    """The mutants that mypy finds errors in; kept for each changed file while it is the same.
+
+    `modules`: of these only; none: of all.
+    """
     kept = MADE / "refused.json"
     known: dict[str, dict[str, Any]] = json.loads(kept.read_bytes()) if kept.exists() else {}
     digests = {
@@ -167,6 +174,7 @@ def refused_by_types() -> set[str]:
             path.with_suffix("").read_bytes()
         ).hexdigest()
         for path in _metas()
+        if not modules or Results.module(f"{_dotted(path)}.") in modules
     }
     fresh = [file for file, digest in digests.items() if known.get(file, {}).get("of") != digest]
     if fresh:
@@ -201,6 +209,10 @@ def _asked_of_mypy(files: list[str]) -> set[str]:
         for name, (first, text) in functions(file).items()
         if not lines.isdisjoint(range(first, first + len(text)))
     }
+
+
+def _dotted(meta: Path) -> str:
+    return ".".join(meta.relative_to(MADE / "src").parts).removesuffix(".py.meta")
 
 
 def file_of(name: str) -> str:

@@ -48,7 +48,7 @@ def main() -> int:
     os.chdir(ROOT)
     if not told.report:
         make()
-    refused = refused_by_types()
+    refused = refused_by_types(told.modules)
     results = Results.load()
     if not told.report:
         names = [
@@ -64,7 +64,7 @@ def main() -> int:
         sys.path[:0] = [str(MADE / "src"), str(MADE / "tests")]
         Trial(names, results, told.jobs, with_git=not told.without_git, paths=told.tests).run()
         os.chdir(ROOT)
-    return 1 if results.report(refused) else 0
+    return 1 if results.report(refused, told.modules) else 0
 
 
 if __name__ == "__main__":
