@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from knobledger import apply
 from knobledger.author import Author
@@ -171,6 +172,24 @@ def test_what_the_host_is_asked_to_do(bench: Bench, monkeypatch: pytest.MonkeyPa
     assert abs(stamp - datetime.now(UTC)) < timedelta(hours=1)
     assert second.backup_name.endswith(f"Z-{undone.id[:8]}.bak")
     assert second.matches == f"/root/.knobledger/{first.backup_name}"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "check"), [("sh", "sh"), ("env", "sh"), ("env-docker", "none"), ("env-systemd", "none")]
+)
+def test_a_file_is_checked_by_what_reads_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, dialect: str, check: str
+) -> None:
+    sent: list[Transaction] = []
+    replace = MemoryHost.replace
+    monkeypatch.setattr(MemoryHost, "replace", lambda host, one: sent.append(one) or replace(host, one))  # type: ignore[func-returns-value]
+    files = f'[hosts.gpu1.services.decode.files.env]\npath = "/root/decode.env"\ndialect = "{dialect}"\n'
+    (bench.root / "hosts.toml").write_text(HOSTS + files, encoding="utf-8")
+    bench.host.put("/root/decode.env", b"A=1\n")
+    with bench.open() as workspace:
+        plan = workspace.set(["gpu1/decode:env"], [Request("A", "2")], Options())
+    bench.apply(plan.id)  # type: ignore[union-attr]
+    assert [one.check for one in sent] == [check]
 
 
 def test_a_line_that_goes_is_looked_for_as_gone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,6 +381,41 @@ def test_an_interrupted_attempt_says_what_is_true_and_what_to_type(bench: Bench)
     )
     assert caught.value.hint == "`knob recover` looks which, and records it"
     assert caught.value.values["change"] == plan
+
+
+@pytest.fixture
+def shared(bench: Bench) -> Bench:
+    """The script has a second name, so it can only be written in place."""
+    bench.host.files[SCRIPT] = replace(bench.host.files[SCRIPT], links=2)
+    return bench
+
+
+def test_an_attempt_in_place_that_was_interrupted_may_have_torn_the_file(shared: Bench) -> None:
+    plan = shared.plan((KNOB, "512"), in_place=True).id
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    shared.host.faults["verify"] = interrupt
+    with pytest.raises(Interrupted) as caught:
+        shared.apply(plan)
+    assert caught.value.message.endswith(
+        "the live file is exactly the old or exactly the new one, or torn if it was written in place"
+    )
+
+
+def test_other_bytes_in_a_file_written_in_place_are_put_back_in_place(shared: Bench) -> None:
+    plan = shared.plan((KNOB, "512"), in_place=True).id
+
+    def lose() -> None:
+        shared.host.faults.clear()
+        shared.host.files[SCRIPT] = replace(shared.host.files[SCRIPT], content=SERVE[:40])
+        raise StateUnknown("the connection was lost")
+
+    shared.host.faults["verify"] = lose
+    with pytest.raises(StateUnknown) as caught:
+        shared.apply(plan)
+    assert caught.value.hint.startswith(f"`knob revert {plan[:8]} --exact --in-place` puts back ")
 
 
 @pytest.mark.parametrize("commands", [["cp -p a b"], None])

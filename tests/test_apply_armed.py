@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from knobledger import apply
 from knobledger.drafting import Options
 from knobledger.errors import KnobError, NotWritten, Refused, StateUnknown
 from knobledger.events.arming import Armed, Arming, Disarmed
@@ -124,6 +125,16 @@ def test_a_change_that_takes_an_armed_one_back_disarms_it(desk: Desk) -> None:
     assert desk.script.read_bytes() == OLD
     assert desk.ended() == [(armed, f"taken back by {back.id[:8]}")]
     assert desk.left == ["serve.sh"]
+
+
+def test_an_armed_change_is_recorded_with_what_its_end_restarts(desk: Desk) -> None:
+    plan = EventId(desk.plan(confirm_within_s=600))
+    with desk.open() as workspace:
+        target, host = workspace.config.target("gpu1/decode"), workspace.host("gpu1")
+        restarts = (("gpu1/decode", ("true",)),)
+        apply.attempt(workspace.desk, workspace.state.plans[plan], target, host, lambda: host, restarts)
+        [arming] = [e for e in workspace.state.events.values() if isinstance(e, Arming)]
+    assert arming.services == ("gpu1/decode",)
 
 
 def test_a_plain_change_beside_an_armed_one_is_refused_and_arms_nothing(desk: Desk) -> None:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from ledgers import at, change, git, note, overwrite, path_of
+from msgspec.structs import replace
 
 from knobledger.event import id_of, moment_of
+from knobledger.ledger import days, history
 from knobledger.ledger import repository as repositories
 from knobledger.ledger.history import Committed, commit, look_ahead
 from knobledger.ledger.store import Ledger
 from knobledger.ledger.verify import verify
 from knobledger.names import EventId
+
+_run = repositories.run
 
 
 @pytest.fixture
@@ -79,6 +85,11 @@ def test_nothing_new_is_no_commit(ledger: Ledger) -> None:
 
 
 def test_many_commits_make_sound_trees(ledger: Ledger) -> None:
+    """Beside names that git sorts before or after a folder's, whose slash counts."""
+    for name in ("ledger.md", "ledger0", "notes"):
+        (ledger.root / name).touch()
+    git(ledger.root, "add", "-A")
+    git(ledger.root, "commit", "-qm", "neighbours")
     for n in range(6):
         id_ = ledger.append(note(str(n), n * 20_000))
         assert commit(ledger.root, [id_], str(n)).commit
@@ -200,6 +211,13 @@ def _pick(root: Path) -> None:
     git(root, "cherry-pick", "topic", "topic~1", ok=False)
 
 
+def _am(root: Path) -> None:
+    (root / "mail").write_text(
+        "From: a <a@b>\nSubject: s\n\n---\ndiff --git a/no b/no\n--- a/no\n+++ b/no\n@@ -1 +1 @@\n-a\n+b\n"
+    )
+    git(root, "am", "mail", ok=False)
+
+
 def _bisect(root: Path) -> None:
     git(root, "commit", "-q", "--allow-empty", "-m", "another")
     git(root, "bisect", "start")
@@ -210,10 +228,11 @@ def _bisect(root: Path) -> None:
     [
         (_rebase, "a rebase is in progress"),
         (_pick, "a cherry-pick"),
+        (_am, "a rebase or `git am` is in progress"),
         (_bisect, "a bisect is in progress"),
         (lambda root: git(root, "checkout", "-q", "--detach"), "HEAD is detached"),
     ],
-    ids=["rebase", "cherry-pick", "bisect", "detached"],
+    ids=["rebase", "cherry-pick", "am", "bisect", "detached"],
 )
 def test_where_a_commit_would_be_lost_none_is_made(ledger: Ledger, begin: object, said: str) -> None:
     assert callable(begin)
@@ -225,7 +244,7 @@ def test_where_a_commit_would_be_lost_none_is_made(ledger: Ledger, begin: object
     assert done.note.endswith("the events go into the next commit")
     assert _own(ledger.root) == before
     assert git(ledger.root, "rev-parse", "HEAD") == head
-    for over in ("rebase --abort", "cherry-pick --abort", "bisect reset"):
+    for over in ("rebase --abort", "cherry-pick --abort", "am --abort", "bisect reset"):
         git(ledger.root, *over.split(), ok=False)
     git(ledger.root, "switch", "-q", "main")
     second, done = act(ledger, "second")
@@ -264,6 +283,35 @@ def test_a_workspace_in_a_sub_folder_of_a_bigger_repository(ledger: Ledger, fold
     )
     assert status(ledger) == "A  outside\n"
     git(ledger.root, "fsck", "--strict", "--no-dangling")
+
+
+def test_a_folder_that_git_can_not_be_asked_about(ledger: Ledger) -> None:
+    inner = Ledger(ledger.root / "two\nlines")
+    inner.root.mkdir()
+    assert act(inner)[1].note == (
+        "not committed to git (a folder's name has a line break in it): the events go into the next commit"
+    )
+
+
+def test_a_file_in_git_in_the_place_of_a_folder(ledger: Ledger) -> None:
+    (ledger.root / "ledger").write_text("a file once")
+    git(ledger.root, "add", "-A")
+    git(ledger.root, "commit", "-qm", "a file")
+    (ledger.root / "ledger").unlink()
+    assert act(ledger)[1].note == (
+        "not committed to git ('ledger' is not a folder in git): the events go into the next commit"
+    )
+
+
+def test_a_repository_that_a_group_shares(ledger: Ledger) -> None:
+    objects = ledger.root / ".git" / "objects"
+    known = set(objects.iterdir())
+    objects.chmod(0o2775)
+    assert act(ledger)[1].commit
+    made = [folder for folder in set(objects.iterdir()) - known if len(folder.name) == 2]
+    assert made
+    assert {folder.stat().st_mode & 0o7777 for folder in made} == {0o2775}
+    assert {path.stat().st_mode & 0o777 for folder in made for path in folder.iterdir()} == {0o444}
 
 
 def test_a_ledger_that_is_a_repository_of_its_own(ledger: Ledger) -> None:
@@ -378,6 +426,14 @@ def test_the_author(ledger: Ledger, actor: str, author: str) -> None:
     git(ledger.root, "fsck", "--strict", "--no-dangling")
 
 
+def test_the_author_is_of_this_command_whatever_goes_along(ledger: Ledger) -> None:
+    for n in range(5):
+        ledger.append(note(str(n), n, actor="Bert <bert@example.org>"))
+    id_ = ledger.append(note("last", 9, actor="Anna <anna@example.org>"))
+    assert commit(ledger.root, [id_], "m").note == "5 events of earlier commands went into this commit too"
+    assert git(ledger.root, "log", "-1", "--format=%an").strip() == "Anna"
+
+
 def test_no_name_or_mail_is_configured(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("HOME", "/nonexistent")
@@ -385,6 +441,36 @@ def test_no_name_or_mail_is_configured(ledger: Ledger, monkeypatch: pytest.Monke
     assert commit(ledger.root, [id_], "m").commit
     author = git(ledger.root, "log", "-1", "--format=%an <%ae>").strip()
     assert author == "knobledger <knobledger@localhost>"
+
+
+@pytest.mark.parametrize(
+    ("settings", "author"),
+    [
+        ({"user.name": "Op <root>\n"}, "knobledger <knobledger@localhost>"),
+        ({"user.email": "op@example.org"}, "knobledger <knobledger@localhost>"),
+        ({"user.name": " Op <ro\not>", "user.email": "<op@example.org>"}, "Op root <op@example.org>"),
+        ({"user.name": "Ren\udce9", "user.email": "op@example.org"}, "Ren? <op@example.org>"),
+    ],
+)
+def test_odd_names_in_the_configuration(
+    ledger: Ledger, settings: dict[str, str], author: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    for name, value in settings.items():
+        git(ledger.root, "config", name, value)
+    id_ = ledger.append(note(actor="agent 7"))
+    assert commit(ledger.root, [id_], "m").commit
+    assert git(ledger.root, "log", "-1", "--format=%an <%ae>").strip() == author
+    git(ledger.root, "fsck", "--strict", "--no-dangling")
+
+
+@pytest.mark.parametrize(
+    ("message", "kept"), [("a\0b\udcff\n\n\nbody\n\n", "ab?\n\n\nbody\n"), ("", "\n"), ("\0", "\n")]
+)
+def test_odd_messages(ledger: Ledger, message: str, kept: str) -> None:
+    id_ = ledger.append(note())
+    assert commit(ledger.root, [id_], message).commit
+    assert git(ledger.root, "cat-file", "commit", "HEAD").partition("\n\n")[2] == kept
 
 
 def test_the_index_lock_is_held_by_somebody_else(ledger: Ledger) -> None:
@@ -415,6 +501,29 @@ def test_a_lock_that_a_killed_command_of_ours_left(ledger: Ledger) -> None:
     assert list((ledger.root / ".git").glob("knobledger-index*")) == []
 
 
+@pytest.mark.parametrize(
+    "holder", ["just now", "alive", "of another machine", "without a number", "of others", "no text"]
+)
+def test_a_lock_that_may_still_be_held_is_left_alone(ledger: Ledger, holder: str) -> None:
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    here = socket.gethostname()
+    words = {
+        "just now": f"knobledger {here} {dead.pid}",
+        "alive": f"knobledger {here} {os.getpid()}",
+        "of another machine": f"knobledger {here}.example.org {dead.pid}",
+        "without a number": f"knobledger {here} nobody",
+        "of others": f"others {here} {dead.pid}",
+        "no text": "\xff\xfe",
+    }
+    lock = ledger.root / ".git" / "index.lock"
+    lock.write_text(words[holder], "latin-1")
+    if holder != "just now":
+        os.utime(lock, (time.time() - 60, time.time() - 60))
+    assert "holds the index's lock" in act(ledger, lock_wait_s=0.0)[1].note
+    assert lock.read_text("latin-1") == words[holder]
+
+
 def test_the_branch_moves_meanwhile(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     real = repositories.Repository.make_commit
     moved: list[str] = []
@@ -429,6 +538,27 @@ def test_the_branch_moves_meanwhile(ledger: Ledger, monkeypatch: pytest.MonkeyPa
     _, done = act(ledger)
     assert git(ledger.root, "rev-parse", f"{done.commit}^").strip() == moved[0]
     assert status(ledger) == ""
+
+
+def test_a_branch_that_moves_each_time_is_given_up_after_three(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = repositories.Repository.make_commit
+    moved: list[str] = []
+
+    def slow(self: repositories.Repository, *args: object) -> object:
+        moved.append(git(ledger.root, "commit", "-q", "--allow-empty", "-m", "meanwhile"))
+        return real(self, *args)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(repositories.Repository, "make_commit", slow)
+        first, done = act(ledger)
+    assert len(moved) == 3
+    assert done.commit is None
+    assert "cannot lock ref" in done.note
+    assert done.note.endswith("): the events go into the next commit")
+    second, _ = act(ledger, "second")
+    assert committed(ledger) == sorted(f"A {place(ledger, one)}" for one in (first, second))
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "a commit", "another branch", "no git"])
@@ -459,6 +589,54 @@ def test_git_was_asked_ahead(ledger: Ledger, meanwhile: str) -> None:
     assert committed(ledger) == [f"A {place(ledger, first)}"]
     assert status(ledger) == ""
     assert git(root, "fsck", "--strict", "--no-dangling") == ""
+
+
+def test_what_git_said_ahead_is_not_asked_again(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    act(ledger, "before")
+    first = ledger.append(note("asked ahead", _minutes_now()))
+    looked = look_ahead(ledger.root)()
+    asked: list[str] = []
+    for module in (repositories, history):
+        monkeypatch.setattr(module, "run", _spy(asked))
+    assert commit(ledger.root, [first], "asked ahead", looked=looked).commit
+    assert set(asked) <= {"merge-base", "update-index", "update-ref"}
+    assert commit(ledger.root, [ledger.append(note("not", _minutes_now()))], "asked now").commit
+    assert {"rev-parse", "cat-file", "config"} <= set(asked)
+
+
+def test_a_branch_that_is_kept_elsewhere_is_asked_for_again(ledger: Ledger) -> None:
+    """Where refs are in a reftable, HEAD says this whatever is checked out; git 2.39 can't make one."""
+    act(ledger)
+    looked = look_ahead(ledger.root)()
+    assert looked is not None
+    assert looked.holds()
+    elsewhere = b"ref: refs/heads/.invalid\n"
+    (ledger.root / ".git" / "HEAD").write_bytes(elsewhere)
+    assert not replace(looked, checked_out=elsewhere).holds()
+
+
+def _spy(asked: list[str]) -> Callable[..., bytes]:
+    def run(folder: Path, *argv: str, **options: object) -> bytes:
+        asked.append(argv[0])
+        return _run(folder, *argv, **options)  # type: ignore[arg-type]
+
+    return run
+
+
+def test_folders_that_git_holds_completely_are_not_looked_into(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(days, "SETTLED_NS", -(10**12))  # every stamp counts at once
+    listed: list[str] = []
+    monkeypatch.setattr(history, "ids_in", lambda events, day: listed.append(day) or days.ids_in(events, day))
+    first, second = (ledger.append(note(str(n), n * 1440)) for n in range(2))
+    assert commit(ledger.root, [first, second], "two days").commit
+    assert listed == ["2026/11/30", "2026/12/01"]
+    listed.clear()
+    time.sleep(0.05)
+    assert commit(ledger.root, [ledger.append(note("third", 1441))], "one day").commit
+    assert commit(ledger.root, [], "nothing") == Committed(None, "")
+    assert listed == ["2026/12/01"]
 
 
 def _minutes_now() -> float:
@@ -556,6 +734,16 @@ def test_git_is_not_installed(ledger: Ledger, tmp_path: Path, monkeypatch: pytes
     assert act(ledger, "second")[1].note == "1 event of earlier commands went into this commit too"
 
 
+def test_git_can_not_be_run(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "git").write_text("no program")
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path / "bin"))
+        assert act(ledger)[1].note == (
+            "not committed to git (git can't be run: permission denied): the events go into the next commit"
+        )
+
+
 def test_a_repository_that_git_distrusts(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     _, done = act(ledger)
@@ -587,9 +775,9 @@ def test_a_damaged_event_is_not_committed(ledger: Ledger) -> None:
     assert committed(ledger) == [f"A {place(ledger, good)}"]
 
 
-def test_bytes_that_are_no_event_do_not_break_the_commit(ledger: Ledger) -> None:
+@pytest.mark.parametrize("content", [b"no JSON", b"{}", b"[]"])
+def test_bytes_that_are_no_event_do_not_break_the_commit(ledger: Ledger, content: bytes) -> None:
     good = ledger.append(note())
-    content = b"no JSON"
     path_of(ledger, good).with_name(f"{id_of(content)}.json").write_bytes(content)
     assert commit(ledger.root, [id_of(content)], "m").commit
 
@@ -628,6 +816,20 @@ def test_a_soft_reset_makes_events_uncommitted_again(ledger: Ledger) -> None:
     assert done.note == "3 events of earlier commands went into this commit too"
     assert f"A {place(ledger, ids[2])}" in committed(ledger)
     assert status(ledger) == ""
+
+
+def test_a_cache_of_commits_in_another_format_is_not_believed(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(days, "SETTLED_NS", -1_000_000_000_000)  # every stamp counts at once
+    act(ledger)
+    cache = ledger.root / ".knobledger" / "committed.json"
+    told = json.loads(cache.read_bytes())
+    id_ = ledger.append(note("uncommitted"))
+    told["days"] = days.stamps(ledger.folder)
+    for known in (1, 2):
+        cache.write_text(json.dumps({**told, "format": known}))
+        assert (commit(ledger.root, [id_], "m").commit is None) == (known == 1)
 
 
 def test_clones_merge_without_conflict(ledger: Ledger, tmp_path: Path) -> None:

@@ -61,6 +61,13 @@ def test_a_damaged_one_is_missing_reported_and_mended(tmp_path: Path) -> None:
     assert _mode(path) == 0o600
 
 
+def test_other_files_beside_them_are_no_damage(tmp_path: Path) -> None:
+    snapshots = Snapshots(tmp_path)
+    digest = snapshots.put(b"content")
+    (snapshots.folder / digest[:2] / "README").touch()
+    assert snapshots.damaged() == ()
+
+
 def test_a_missing_one(tmp_path: Path) -> None:
     assert Snapshots(tmp_path).get(Digest("0" * 64)) is None
     assert Snapshots(tmp_path).damaged() == ()

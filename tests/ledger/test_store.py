@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -21,7 +23,8 @@ from knobledger.errors import LedgerBroken, LedgerUnwritable, Unknown
 from knobledger.event import encode, id_of
 from knobledger.events.entry import Foreign
 from knobledger.events.notes import Noted
-from knobledger.ledger import writing
+from knobledger.ledger import days as dates
+from knobledger.ledger import lookup, writing
 from knobledger.ledger.days import SETTLED_NS, day_of
 from knobledger.ledger.index import Index
 from knobledger.ledger.store import Ledger
@@ -196,6 +199,28 @@ def test_prefixes_are_true_whatever_the_index_says(ledger: Ledger, index: str) -
             ledger.resolve(gone[:16])
 
 
+def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on each folder's stamp counts at once; changes must be a tick of the kernel's clock apart."""
+    monkeypatch.setattr(dates, "SETTLED_NS", -(10**12))
+
+
+def test_days_that_the_index_holds_are_not_listed(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [ledger.append(note(str(n), n * 700)) for n in range(12)]
+    _settled(monkeypatch)
+    Index(ledger).rebuild()
+    listed: list[str] = []
+    list_names = lookup.names_in
+    monkeypatch.setattr(
+        lookup, "names_in", lambda events, day, prefix: listed.append(day) or list_names(events, day, prefix)
+    )
+    assert [ledger.resolve(id_[:16]) for id_ in ids] == ids
+    assert listed == []
+    time.sleep(0.05)
+    late = ledger.append(note("later", 0.5))
+    assert ledger.resolve(late[:16]) == late
+    assert listed == ["2026/11/30"]
+
+
 def _age(folder: Path) -> None:
     """Waits until a folder's stamp counts."""
     while time.time_ns() - folder.stat().st_ctime_ns <= SETTLED_NS:
@@ -262,6 +287,13 @@ def test_what_is_wrong_with_a_damaged_file_is_said(ledger: Ledger) -> None:
     with pytest.raises(LedgerBroken) as caught:
         ledger.get(EventId(deep.stem))
     assert caught.value.message.startswith(f"the event file {str(deep)!r} is damaged: not an event: ")
+
+
+def test_an_event_is_here_or_not_by_its_id_and_moment(ledger: Ledger) -> None:
+    id_ = ledger.append(note())
+    assert ledger.has(id_, at())
+    assert not ledger.has(id_, at(1440))
+    assert not ledger.has(EventId("0" * 64), at())
 
 
 def test_get_of_an_unknown_id(ledger: Ledger) -> None:
@@ -441,6 +473,57 @@ def test_the_heads_cache_is_used_and_may_be_deleted_or_damaged(
         assert Ledger(ledger.root).heads() == head
     cache.unlink()
     assert Ledger(ledger.root).heads() == head
+
+
+def test_only_what_changed_is_read_again_for_the_heads(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names of the newest two days are remembered, so one of their events is read; of older days, all are."""
+    made = chain([str(n) for n in range(40)])
+    for content in made[:-1]:
+        ledger.add(content)
+    ledger.heads()
+    cache = ledger.root / ".knobledger" / "heads.json"
+    days = json.loads(cache.read_bytes())["days"]
+    assert all(day["ids"] for day in days.values()), (
+        "changed just now: without a stamp, names are what is known"
+    )
+    _settled(monkeypatch)
+    cache.unlink()
+    Ledger(ledger.root).heads()
+    days = json.loads(cache.read_bytes())["days"]
+    assert [day for day, known in days.items() if known["ids"] is not None] == sorted(days)[-2:]
+
+    def read_by(again: Ledger) -> list[EventId]:
+        read: list[EventId] = []
+        parents_of = again._heads.parents_of
+        monkeypatch.setattr(
+            again._heads, "parents_of", lambda day, id_: read.append(id_) or parents_of(day, id_)
+        )
+        assert again.heads() == again.heads() == _heads_by_definition(again)
+        return read
+
+    time.sleep(0.05)
+    newest = ledger.add(made[-1])
+    assert read_by(Ledger(ledger.root)) == [newest]
+    oldest = ledger.add(encode(note("of the first day", 1).but(parents=(id_of(made[0]),))))
+    assert sorted(read_by(Ledger(ledger.root))) == sorted([newest, oldest, id_of(made[0]), id_of(made[1])])
+    shutil.rmtree(path_of(ledger, newest).parent)
+    read_by(Ledger(ledger.root))
+    assert sorted(json.loads(cache.read_bytes())["days"]) == dates.days(ledger.folder)
+
+
+def test_a_cache_of_heads_in_another_format_is_not_believed(ledger: Ledger) -> None:
+    for content in chain([str(n) for n in range(40)]):
+        ledger.add(content)
+    head = ledger.heads()
+    cache = ledger.root / ".knobledger" / "heads.json"
+    lying = json.loads(cache.read_bytes())
+    for day in lying["days"].values():
+        day["tips"] = ["0" * 64]
+    for known in (1, 2):
+        cache.write_text(json.dumps({**lying, "format": known}))
+        assert (Ledger(ledger.root).heads() == head) == (known == 2)
 
 
 def test_a_workspace_whose_cache_folder_is_unusable_still_appends(ledger: Ledger) -> None:

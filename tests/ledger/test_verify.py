@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import rfc8785
@@ -16,7 +19,7 @@ from knobledger.event import encode, id_of
 from knobledger.events.changes import Applied, Approved, Planned, Started
 from knobledger.events.notes import Noted
 from knobledger.ledger.days import day_of
-from knobledger.ledger.finding import Finding
+from knobledger.ledger.finding import Finding, FindingKind
 from knobledger.ledger.history import commit
 from knobledger.ledger.snapshots import Snapshots
 from knobledger.ledger.store import Ledger
@@ -157,6 +160,42 @@ def test_right_bytes_that_are_no_event(ledger: Ledger, content: bytes) -> None:
     assert kinds(verify(ledger)) == [("unreadable", id_of(content))]
 
 
+def test_a_file_that_the_disk_does_not_give(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may read anything, and a failing disk can't be had; the call is the boundary."""
+    last = path_of(ledger, ids(ledger)[-1])
+    odd = last.with_name("odd")
+    odd.touch()
+    read = Path.read_bytes
+
+    def refuse(self: Path) -> bytes:
+        if self in (last, odd):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read(self)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert {(one.kind, one.event, one.message) for one in verify(ledger)} == {
+        ("unreadable", last.stem, f"2026/11/30/{last.name} can't be read: input/output error"),
+        ("unreadable", "2026/11/30/odd", "2026/11/30/odd can't be read: input/output error"),
+    }
+
+
+def test_damage_comes_before_what_is_only_odd(ledger: Ledger) -> None:
+    ledger.append(note("the clock went back", -60))
+    (ledger.folder / "2026/11/30/README").touch()
+    overwrite(path_of(ledger, ids(ledger)[2]), b"{}")
+    listed = [kind for kind, _ in kinds(verify(ledger))]
+    assert listed == sorted(listed, key=get_args(FindingKind).index)
+    assert len(set(listed)) == 3
+
+
+def test_keys_are_in_the_order_of_utf16() -> None:
+    """As RFC 8785 has it, and not in that of code points."""
+    raw = {"\U0001f600": 1, "\uffff": 2}
+    content = '{"\U0001f600":1,"\uffff":2}'.encode()
+    assert canonical(raw, content)
+    assert not canonical(raw, '{"\uffff":2,"\U0001f600":1}'.encode())
+
+
 def test_strays(ledger: Ledger, tmp_path: Path) -> None:
     (ledger.folder / "README").write_text("hello")
     (ledger.folder / "2026/11/30/.hidden").write_text("hello")
@@ -207,13 +246,13 @@ def test_all_that_is_missing_is_named(ledger: Ledger) -> None:
     assert ("wrong_reference", wrong) in kinds(verify(ledger))
 
 
-@pytest.mark.parametrize("apart", [0.5, 30])
+@pytest.mark.parametrize("apart", [0.5, 1, 30])
 def test_heads_of_two_clones_that_nobody_joined(ledger: Ledger, apart: float) -> None:
     """Two commands at the same moment are no sign of tampering; half an hour without a word of the other is."""
     other = encode(note("of another clone", 10).but(parents=ledger.heads()))
     ledger.append(note("here", 10 + apart))
     ledger.add(other)
-    assert kinds(verify(ledger)) == ([] if apart == 0.5 else [("warning_inserted", id_of(other))])
+    assert kinds(verify(ledger)) == ([] if apart <= 1 else [("warning_inserted", id_of(other))])
 
 
 def test_a_deleted_plan_or_attempt(ledger: Ledger) -> None:
@@ -233,7 +272,7 @@ def test_a_deleted_plan_or_attempt(ledger: Ledger) -> None:
 
 def test_a_parent_later_than_its_child_is_a_warning(ledger: Ledger) -> None:
     # the newest is of minute 2; seconds may cross between two commands at once
-    ledger.append(note("a little earlier", 1.5))
+    ledger.append(note("a minute earlier", 1))
     early = ledger.append(note("the clock went back", -60))
     [finding] = verify(ledger)
     assert (finding.kind, finding.event) == ("warning_clock", early)
@@ -259,6 +298,27 @@ def test_committed_and_gone_or_different(kept: Ledger) -> None:
     assert ("missing", last) not in kinds(verify(kept))
 
 
+def test_a_repository_without_any_commit_says_nothing(ledger: Ledger) -> None:
+    git(ledger.root, "init", "-q")
+    assert verify(ledger) == ()
+
+
+def test_what_differs_from_what_git_has_is_named(kept: Ledger) -> None:
+    path = path_of(kept, ids(kept)[0])
+    overwrite(path, b"{}")
+    place = path.relative_to(kept.folder).as_posix()
+    assert (
+        f"{place} differs from what git has; `git checkout HEAD -- :/ledger/events/{place}` brings git's copy back"
+    ) in {finding.message for finding in verify(kept)}
+
+
+def test_a_repository_that_git_does_not_open_is_said(kept: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    [finding] = verify(kept)
+    assert (finding.kind, finding.event) == ("warning_history", "git")
+    assert finding.message.startswith("git's copy could not be compared: fatal: detected dubious ownership")
+
+
 def test_a_commit_that_deletes_an_event(kept: Ledger) -> None:
     last = ids(kept)[-1]
     git(kept.root, "rm", "-q", path_of(kept, last).relative_to(kept.root).as_posix())
@@ -278,6 +338,43 @@ def test_a_commit_that_edits_an_event_and_one_that_puts_it_back(kept: Ledger) ->
     overwrite(path, content)
     git(kept.root, "commit", "-qam", "and back")
     assert kinds(verify(kept)) == [("rewritten_in_git", id_)] * 2
+
+
+def test_all_that_git_holds_and_the_folder_lacks_is_named(kept: Ledger) -> None:
+    """Beside a file that is no event and comes before them."""
+    (kept.folder / "2026/11/30/.notes").write_text("no event")
+    git(kept.root, "add", "-A")
+    git(kept.root, "commit", "-qm", "notes")
+    gone = ids(kept)
+    places = [path_of(kept, id_).relative_to(kept.folder).as_posix() for id_ in gone]
+    for place in places:
+        (kept.folder / place).unlink()
+    said = {finding.message for finding in verify(kept) if finding.kind == "missing"}
+    assert {
+        f"{place} is committed in git, and gone from the working tree; `git checkout HEAD -- :/ledger/events/{place}` "
+        "brings git's copy back"
+        for place in places
+    } <= said
+
+
+def test_all_that_one_commit_did_to_events_is_named(kept: Ledger) -> None:
+    notes = kept.folder / "2026/11/30/.notes"
+    notes.write_text("no event")
+    git(kept.root, "add", "-A")
+    git(kept.root, "commit", "-qm", "notes")
+    notes.unlink()
+    first, second, third, *_ = ids(kept)
+    for id_ in (first, second):
+        path_of(kept, id_).unlink()
+    overwrite(path_of(kept, third), b"{}")
+    git(kept.root, "commit", "-qam", "several at once")
+    by = git(kept.root, "rev-parse", "HEAD")[:8]
+    found = [finding for finding in verify(kept) if finding.kind.endswith("_in_git")]
+    assert {finding.message for finding in found} == {
+        f"the commit {by} deleted the event {first[:8]}",
+        f"the commit {by} deleted the event {second[:8]}",
+        f"the commit {by} changed the event {third[:8]}",
+    }
 
 
 def test_a_merge_that_drops_an_event(kept: Ledger) -> None:
@@ -310,7 +407,7 @@ def test_a_history_that_no_longer_holds_the_last_commit(kept: Ledger) -> None:
 
 
 def test_git_is_asked_about_the_workspaces_own_folder_only(kept: Ledger) -> None:
-    inner = Ledger(kept.root / "team [x]" / "*")
+    inner = Ledger(kept.root / "-team [x]" / "a\tb" / "*")
     inner.root.mkdir(parents=True)
     commit(inner.root, [inner.append(note("inner"))], "inner")
     path_of(kept, ids(kept)[-1]).unlink()
@@ -351,4 +448,12 @@ def test_an_event_put_in_afterwards_under_an_old_date(ledger: Ledger) -> None:
     ledger.append(note("much later", 600))
     other = encode(note("and one more", 2).but(at=at(2), parents=()))
     (path.parent / f"{id_of(other)}.json").write_bytes(other)
-    assert kinds(verify(ledger)) == [("warning_inserted", id_of(other))]
+    [finding] = verify(ledger)
+    assert (finding.kind, finding.event) == ("warning_inserted", id_of(other))
+    assert finding.message == (
+        f"{id_of(other)[:8]} is dated {at(2)}, and none of the 1 later events knows of it: it came from another clone, "
+        "or was put in afterwards"
+    )
+    third = encode(note("a third", 3).but(at=at(3), parents=()))
+    (path.parent / f"{id_of(third)}.json").write_bytes(third)
+    assert set(kinds(verify(ledger))) == {("warning_inserted", id_of(one)) for one in (other, third)}

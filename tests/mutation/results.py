@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import re
 import subprocess
 import sys
 import tomllib
 from collections import Counter, defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
-from difflib import unified_diff
+from difflib import SequenceMatcher, unified_diff
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 MADE = ROOT / "mutants"
@@ -69,15 +72,30 @@ class Results:
 
     def note(self, name: str, code: int) -> None:
         self.codes[name] = code
-        path = MADE / f"src/{name.rpartition('.')[0].replace('.', '/')}.py.meta"
+        path = MADE / f"{file_of(name)}.meta"
         told = json.loads(path.read_bytes())
         told["exit_code_by_key"][name] = code
         path.write_text(json.dumps(told), encoding="utf-8")
 
-    def report(self, refused: set[str]) -> int:
-        """Prints both tables; how many survived without a reason."""
+    def open(self, refused: set[str], *, again: bool) -> list[str]:
+        """Those that no test met; with `again` also those that survived without a reason."""
+        known = _reasons()
+        return [
+            name
+            for name, code in self.codes.items()
+            if name not in refused
+            and (
+                code is None or (again and code in (SURVIVED, UNREACHED) and not _why(known, survivor(name)))
+            )
+        ]
+
+    def report(self, refused: set[str], modules: Collection[str] = ()) -> int:
+        """Prints both tables, of these modules or of all; how many survived without a reason."""
         known, counts = _reasons(), defaultdict[str, Counter[str]](Counter)
-        for name, code in self.codes.items():
+        told = {
+            name: code for name, code in self.codes.items() if not modules or self.module(name) in modules
+        }
+        for name, code in told.items():
             counts[self.module(name)][_word(name, code, refused)] += 1
         columns = ("types", "killed", "survived", "not run")
         print(
@@ -87,9 +105,9 @@ class Results:
             print(
                 f"| {module} | {count.total()} | " + " | ".join(str(count[word]) for word in columns) + " |"
             )
-        unknown, told = 0, Counter[tuple[str, str, str, str]]()
-        for one in (survivor(n) for n, code in self.codes.items() if _word(n, code, refused) == "survived"):
-            why = _WORDING if one.only_words else known.get((one.place, one.was, one.now), "")
+        unknown, rows = 0, Counter[tuple[str, str, str, str]]()
+        for one in (survivor(n) for n, code in told.items() if _word(n, code, refused) == "survived"):
+            why = _why(known, one)
             if not why:
                 unknown += 1
                 print(
@@ -97,9 +115,9 @@ class Results:
                 )
                 print(f'now = {json.dumps(one.now)}\nwhy = ""')
             row = (one.place, one.was, one.now) if why != _WORDING else (self.module(one.name), "", "")
-            told[(*row, why)] += 1
+            rows[(*row, why)] += 1
         print("\n| where | was | became | why it stays |\n|---|---|---|---|")
-        for (place, was, now, why), count in sorted(told.items()):
+        for (place, was, now, why), count in sorted(rows.items()):
             cells = (_cell(text) if why != _WORDING else f"{count} strings" for text in (was, now))
             print(f"| {place} | {' | '.join(cells)} | {why} |")
         return unknown
@@ -124,6 +142,11 @@ def _reasons() -> dict[tuple[str, str, str], str]:
     return {(one["where"], one["was"], one["now"]): one["why"] for one in kept}
 
 
+def _why(known: dict[tuple[str, str, str], str], one: Survivor) -> str:
+    """The reason why a survivor is right; empty: there is none."""
+    return _WORDING if one.only_words else known.get((one.place, one.was, one.now), "")
+
+
 @cache
 def functions(file: str) -> dict[str, tuple[int, list[str]]]:
     """The functions in a changed file: their first line and their text; the original is `..._orig`."""
@@ -139,12 +162,37 @@ def functions(file: str) -> dict[str, tuple[int, list[str]]]:
     }
 
 
-def refused_by_types() -> set[str]:
-    """The mutants that mypy finds errors in; mutmut's own filter takes ten times as long."""
+def refused_by_types(modules: Collection[str] = ()) -> set[str]:
+    """The mutants that mypy finds errors in; kept for each changed file while it is the same.
+
+    `modules`: of these only; none: of all.
+    """
+    kept = MADE / "refused.json"
+    known: dict[str, dict[str, Any]] = json.loads(kept.read_bytes()) if kept.exists() else {}
+    digests = {
+        str(path.relative_to(MADE).with_suffix("")): hashlib.sha256(
+            path.with_suffix("").read_bytes()
+        ).hexdigest()
+        for path in _metas()
+        if not modules or Results.module(f"{_dotted(path)}.") in modules
+    }
+    fresh = [file for file, digest in digests.items() if known.get(file, {}).get("of") != digest]
+    if fresh:
+        found = _asked_of_mypy(fresh)
+        known |= {
+            file: {"of": digests[file], "names": sorted(name for name in found if file_of(name) == file)}
+            for file in fresh
+        }
+        kept.write_text(json.dumps(known), encoding="utf-8")
+    return {name for file in digests for name in known[file]["names"]}
+
+
+def _asked_of_mypy(files: list[str]) -> set[str]:
+    """mutmut's own filter takes ten times as long."""
     told = subprocess.run(
         (
             *(sys.executable, "-m", "mypy", "--output", "json", "--disable-error-code", "unused-ignore"),
-            *(str(path.relative_to(MADE)).removesuffix(".meta") for path in _metas()),
+            *files,
         ),
         cwd=MADE,
         check=False,
@@ -163,11 +211,55 @@ def refused_by_types() -> set[str]:
     }
 
 
+def _dotted(meta: Path) -> str:
+    return ".".join(meta.relative_to(MADE / "src").parts).removesuffix(".py.meta")
+
+
+def file_of(name: str) -> str:
+    """The changed file with that mutant, below mutmut's folder."""
+    return f"src/{name.rpartition('.')[0].replace('.', '/')}.py"
+
+
+def _both(name: str) -> tuple[int, list[str], list[str]]:
+    """The first line of the function in the changed file, its text, and its text in that mutant."""
+    made, mangled = functions(file_of(name)), name.rpartition(".")[2]
+    first, text = made[f"{mangled.rpartition('__mutmut_')[0]}__mutmut_orig"]
+    return first, text, made[mangled][1]
+
+
+def changed_lines(name: str) -> set[int]:
+    """The lines of the unchanged function, in the changed file, of which each test comes by one that can tell the mutant.
+
+    The lines that changed, with the rest of their statement, or up to its block: Python does not come by each line of it.
+    """
+    first, old, new = _both(name)
+    lines = {
+        first + line
+        for tag, start, end, _, _ in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        if tag != "equal"
+        for line in range(start, max(end, start + 1))
+    }
+    inner = _statements(file_of(name))
+    function = range(first, first + len(old))
+    around = [min((one for one in inner if line in one[0]), key=lambda one: len(one[0])) for line in lines]
+    return lines.union(*(function if whole == function else head for whole, head in around))
+
+
+@cache
+def _statements(file: str) -> list[tuple[range, range]]:
+    """The lines of each statement of a changed file, and those of them before its block."""
+    found = []
+    for node in ast.walk(ast.parse((MADE / file).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.stmt):
+            whole = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            block = getattr(node, "body", None) or [case.body[0] for case in getattr(node, "cases", ())]
+            found.append((whole, range(node.lineno, block[0].lineno) if block else whole))
+    return found
+
+
 def survivor(name: str) -> Survivor:
     """What was changed, from the changed file: `mutmut show` would take a second for each."""
-    module, _, mangled = name.rpartition(".")
-    made = functions(f"src/{module.replace('.', '/')}.py")
-    old, new = made[f"{mangled.rpartition('__mutmut_')[0]}__mutmut_orig"][1], made[mangled][1]
+    _, old, new = _both(name)
     changes = [
         line for line in unified_diff(old, new, n=0, lineterm="") if not line.startswith(("---", "+++", "@@"))
     ]

@@ -11,6 +11,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NewType, cast
 
@@ -59,12 +60,10 @@ def stamps(events: Path) -> dict[Day, Stamp | None]:
     settled = time.time_ns() - SETTLED_NS
     found: dict[Day, Stamp | None] = {}
     for day in days(events):
-        try:
+        with suppress(FileNotFoundError):
             status = (events / day).stat()
-        except FileNotFoundError:
-            continue
-        stable = status.st_ctime_ns < settled
-        found[day] = Stamp(f"{status.st_ino}:{status.st_ctime_ns}") if stable else None
+            stable = status.st_ctime_ns < settled
+            found[day] = Stamp(f"{status.st_ino}:{status.st_ctime_ns}") if stable else None
     return found
 
 

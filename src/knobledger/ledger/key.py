@@ -24,7 +24,7 @@ def key(root: Path) -> bytes:
     path = root / ".knobledger" / "key"
     if not path.exists():
         private_folder(root)
-        write_once(path, secrets.token_hex(SIZE).encode() + b"\n", mode=0o600, folder_mode=0o700)
+        write_once(path, secrets.token_hex(SIZE).encode() + b"\n", mode=0o600)
     try:
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)

@@ -51,6 +51,8 @@ class Repository(Struct, frozen=True):
     @classmethod
     def around(cls, folder: Path) -> Repository:
         """The repository whose working tree holds `folder`. Raises `NoRepository`, `GitFailed`."""
+        if "\n" in os.fspath(folder.resolve()):
+            raise GitFailed("a folder's name has a line break in it")  # git's answers below are lines
         asked = ("--is-inside-work-tree", "--absolute-git-dir", "--show-object-format")
         places = ("--git-path", "objects", "--show-prefix")
         try:
@@ -94,8 +96,6 @@ class Repository(Struct, frozen=True):
         if self.head is None:
             return {}
         asked = list(dict.fromkeys(folders))
-        if any("\n" in folder for folder in asked):
-            raise GitFailed("a folder's name has a line break in it")
         lines = "".join(f"{self.head}:{folder}\n" for folder in asked)
         out = run(self.folder, "cat-file", "--batch", stdin=os.fsencode(lines))
         found: dict[str, Tree] = {}
@@ -141,7 +141,7 @@ class Repository(Struct, frozen=True):
                 f"author {author} {when}",
                 f"committer {author} {when}",
                 "",
-                message.replace("\0", "").strip(),
+                _plain(message),
                 "",
             ]
             made = self.objects.store("commit", "\n".join(lines).encode("utf-8", "replace"))
@@ -153,8 +153,8 @@ class Repository(Struct, frozen=True):
         """Move the checked-out branch from HEAD to `commit`. Raises `GitFailed` if it has moved."""
         assert self.branch is not None
         before = self.head or "0" * self._digits
-        reason = f"commit: {message.splitlines()[0] if message else ''}"
-        run(self.folder, "update-ref", "-m", reason, self.branch, commit, before)
+        subject = next(iter(_plain(message).splitlines()), "")
+        run(self.folder, "update-ref", "-m", f"commit: {subject}", self.branch, commit, before)
 
     @contextmanager
     def index_with(self, entries: Mapping[str, str], *, wait_s: float) -> Iterator[None]:
@@ -266,6 +266,11 @@ def run(folder: Path, *argv: str, stdin: bytes = b"", env: Mapping[str, str] | N
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise GitFailed(said[0] if said else f"git {argv[0]} ended with status {done.returncode}")
     return done.stdout
+
+
+def _plain(message: str) -> str:
+    """A message as git can hold it, in a commit and as an argument."""
+    return message.replace("\0", "").encode("utf-8", "replace").decode().strip()
 
 
 def _reason(e: OSError) -> str:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from knobledger.errors import LedgerBroken, Unknown
 from knobledger.event import decode, encode, id_of, stamp
 from knobledger.events.entry import Event
-from knobledger.ledger.days import Day, day_of, days, event_id, ids_in
+from knobledger.ledger.days import Day, day_of, days, ids_in
 from knobledger.ledger.heads import Heads
 from knobledger.ledger.lookup import ids_with
 from knobledger.ledger.writing import sweep, write_once
@@ -147,7 +147,7 @@ class Ledger:
                 hint="`knob log` lists the ids",
                 value=prefix,
             )
-        if len(wanted) == 64 and event_id(f"{wanted}.json") is not None:
+        if len(wanted) == 64:
             self._prove_there(EventId(wanted))
             return EventId(wanted)
         found = self._ids(wanted)

@@ -90,9 +90,8 @@ def verify(ledger: Ledger) -> tuple[Finding, ...]:
 def _files(folder: Path) -> Iterator[Path]:
     """Everything below the folder but folders and unfinished files, which `tidy` takes care of."""
     for path in folder.rglob("*"):
-        if path.is_symlink() or not path.is_dir():
-            if path.name.startswith(".") and path.name.endswith(".tmp"):
-                continue
+        unfinished = path.name.startswith(".") and path.name.endswith(".tmp")
+        if not unfinished and (path.is_symlink() or not path.is_dir()):
             yield path
 
 
@@ -169,7 +168,7 @@ def _follow(seen: _Seen) -> None:
         if other not in seen.at:
             missing.setdefault(other, []).append(f"{short(id_)} ({name})")
             continue
-        wanted = _REFERENCES.get(name, ())
+        wanted = _REFERENCES.get(name)
         if wanted and seen.kind[other] not in wanted:
             seen.note(
                 "wrong_reference",
@@ -202,7 +201,7 @@ def _find_inserted(seen: _Seen) -> None:
     heads = sorted((seen.at[id_], id_) for id_ in seen.at if id_ not in parents)
     for at, id_ in heads[:-1]:
         later = sum(1 for other in seen.at.values() if other > at)
-        if later and _apart_s(seen, id_, heads[-1][1]) > CLOCK_SLACK_S:
+        if _apart_s(seen, id_, heads[-1][1]) > CLOCK_SLACK_S:
             seen.note(
                 "warning_inserted",
                 id_,
