@@ -24,10 +24,10 @@ if have flock; then frame lock flock; else frame lock 'hard link'; fi
 look / && frame dialect "$stat_tool"
 have systemctl && frame systemd "$(systemctl is-system-running 2>/dev/null)"
 for folder in "$@"; do
-there=no writable=no avail=''
+there=no writable=no free=''
 [ -d "$folder" ] && there=yes && room "$folder" 0
 [ -w "$folder" ] && writable=yes
-frame folder "$there $writable ${avail:-?} $folder"
+frame folder "$there $writable ${free:-?} $folder"
 done
 probe cat cp ln mv rm chmod
 finish ok
