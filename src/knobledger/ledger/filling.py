@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 from knobledger.errors import LedgerBroken, Unknown
 from knobledger.ledger.days import Day, Stamp, ids_in, stamps
@@ -20,8 +21,17 @@ class Gone(Exception):
     """The tables hold an event that the ledger no longer has (another branch was checked out)."""
 
 
-def take_in(connection: sqlite3.Connection, ledger: Ledger, *, lenient: bool) -> int:
-    """Write the rows of every event that the tables lack; returns how many events that were.
+class Taken(NamedTuple):
+    """What was new."""
+
+    read: int
+    """events"""
+    plans: set[str]
+    """that they are about"""
+
+
+def take_in(connection: sqlite3.Connection, ledger: Ledger, *, lenient: bool) -> Taken:
+    """Write the rows of every event that the tables lack.
 
     Raises `Gone`: only a rebuild will do; `LedgerBroken` at a damaged file unless `lenient`.
     """
@@ -31,17 +41,22 @@ def take_in(connection: sqlite3.Connection, ledger: Ledger, *, lenient: bool) ->
     if held.keys() - now.keys():
         raise Gone
     plans: dict[str, PlanFacets] = {}
-    read = 0
+    read, about = 0, set[str]()
     for rows in _batches(connection, ledger, held, now, lenient):
         read += len(rows.events)
+        about.update(plan for event in rows.events if (plan := event[6]))
         _insert(connection, rows, plans, before=bool(held))
     marks = [(day, mark or "") for day, mark in now.items() if held.get(day) != (mark or "")]
     _write(connection, "INSERT OR REPLACE INTO day VALUES (?, ?)", marks)
-    return read
+    return Taken(read, about)
 
 
-def close(connection: sqlite3.Connection) -> None:
-    """Drop what marks an armed change, a chain of restarts, a plan or an attempt as open, where its end has come."""
+def close(connection: sqlite3.Connection, plans: Collection[str] | None = None) -> None:
+    """Drop what marks an armed change, a chain of restarts, a plan or an attempt as open, where its end has come.
+
+    Of plans only these are looked at, if they are given: those that were never used pile up.
+    """
+    among = "" if plans is None else "event IN (SELECT value FROM json_each(?)) AND "
     connection.execute(
         "DELETE FROM facet WHERE facet = 'chain open' AND EXISTS "
         "(SELECT 1 FROM facet g WHERE g.facet IN ('ended', 'resumed') AND g.value = facet.value)"
@@ -52,8 +67,11 @@ def close(connection: sqlite3.Connection) -> None:
         "AND b.kind IN ('confirmed', 'disarmed', 'expired'))"
     )
     connection.execute(
-        "DELETE FROM facet WHERE facet = 'waiting' AND EXISTS (SELECT 1 FROM event b WHERE b.plan = facet.event "
-        "AND b.kind IN ('applied', 'rejected', 'rolled_back', 'restart_started'))"
+        f"DELETE FROM facet WHERE facet = 'waiting' AND {among}EXISTS (SELECT 1 FROM event a JOIN event b "
+        "ON b.plan = a.plan LEFT JOIN event s ON s.id = json_extract(b.body, '$.attempt') WHERE a.id = facet.event AND ("
+        "b.kind = 'rejected' OR b.kind IN ('applied', 'rolled_back') AND s.kind = 'started' "
+        "OR b.kind = 'restart_started' AND json_extract(a.body, '$.verb') = 'restart'))",
+        () if plans is None else (json.dumps(sorted(plans)),),
     )
     connection.execute(
         "DELETE FROM facet WHERE facet = 'doubt' AND EXISTS (SELECT 1 FROM event a JOIN event b ON b.plan = a.plan "

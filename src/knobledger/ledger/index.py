@@ -89,9 +89,10 @@ class Index:
             connection = self._connection or self._opened()
             if connection is not None:
                 with connection:
-                    if read := take_in(connection, self.ledger, lenient=self.lenient):
-                        close(connection)
-                    return read
+                    taken = take_in(connection, self.ledger, lenient=self.lenient)
+                    if taken.read:
+                        close(connection, taken.plans)
+                    return taken.read
         except (DatabaseError, Gone):
             pass
         return self.rebuild()
@@ -162,7 +163,7 @@ class Index:
         with connection:
             for said in tables:
                 connection.execute(said)
-            read = take_in(connection, self.ledger, lenient=self.lenient)
+            read = take_in(connection, self.ledger, lenient=self.lenient).read
             for said in indexes:
                 connection.execute(said)
             close(connection)
