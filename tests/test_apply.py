@@ -34,7 +34,7 @@ from knobledger.knobs import Request
 from knobledger.ledger import excerpt
 from knobledger.ledger.store import Ledger
 from knobledger.names import EventId, HostPath, TargetName, digest_of
-from knobledger.receipt import GrepLine
+from knobledger.receipt import GrepLine, Step
 from workspaces import HOSTS, KNOB, SCRIPT, SERVE, Bench
 
 NEW = SERVE.replace(b"CTAS=256", b"CTAS=512")
@@ -620,6 +620,22 @@ def test_the_last_line_and_a_line_that_is_no_more_are_masked_too(bench: Bench) -
     assert receipt.grep[0].text == receipt.grep[1].text
     assert receipt.grep[0].text.startswith("export HF_TOKEN=")
     assert token not in str(receipt.plain())
+
+
+def test_what_only_the_lines_above_tell_to_be_secret_is_masked_in_the_last_one(bench: Bench) -> None:
+    content = b"exec serve \\\n  --api-key \\\n  plainvalue"
+    bench.set((KNOB, "512"))
+    event = last(bench, Applied)
+    assert isinstance(event, Applied)
+    told = event.receipt.but(
+        grep=(GrepLine(line=3, text="  plainvalue"),),
+        steps=(Step(step="verify", ok=True, detail="`HF_TOKEN=hf_aaaaaaaaaaaaaaaaaaaa`"),),
+    )
+    with bench.open() as workspace:
+        target = workspace.config.target(TargetName("gpu1/decode"))
+        receipt = apply._masked(workspace.desk, told, content, target)
+    assert "plainvalue" not in str(receipt.plain())
+    assert "hf_a" not in str(receipt.plain())
 
 
 def test_a_secret_beside_the_edit_is_masked_in_the_record(bench: Bench) -> None:

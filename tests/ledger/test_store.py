@@ -161,7 +161,7 @@ def test_prefixes(ledger: Ledger) -> None:
         assert caught.value.hint == "`knob log` lists the ids"
         assert caught.value.values["value"] == wrong
     absent = next(f"{n:04x}" for n in range(65536) if not any(i.startswith(f"{n:04x}") for i in ids))
-    for missing in (absent, "0" * 64):
+    for missing in (absent, "0" * 64, "0123456789abcdef"):
         with pytest.raises(Unknown) as caught:
             ledger.resolve(missing)
         assert caught.value.message == f"no event {missing!r}"
@@ -287,6 +287,14 @@ def test_what_is_wrong_with_a_damaged_file_is_said(ledger: Ledger) -> None:
     with pytest.raises(LedgerBroken) as caught:
         ledger.get(EventId(deep.stem))
     assert caught.value.message.startswith(f"the event file {str(deep)!r} is damaged: not an event: ")
+    timeless = b'{"actor":"a","at":"noon","kind":"noted","parents":[],"text":"t"}'
+    odd = path.with_name(f"{id_of(timeless)}.json")
+    odd.write_bytes(timeless)
+    with pytest.raises(LedgerBroken) as caught:
+        ledger.get(EventId(odd.stem))
+    assert caught.value.message == (
+        f"the event file {str(odd)!r} is damaged: not a moment in UTC with microseconds: 'noon'"
+    )
 
 
 def test_an_event_is_here_or_not_by_its_id_and_moment(ledger: Ledger) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from ledgers import at, change, git, note, overwrite, path_of
 
 from knobledger.event import encode, id_of
+from knobledger.events.asking import HypothesisOpened
 from knobledger.events.changes import Applied, Approved, Planned, Started
 from knobledger.events.notes import Noted
 from knobledger.ledger.days import day_of
@@ -23,7 +25,7 @@ from knobledger.ledger.finding import Finding, FindingKind
 from knobledger.ledger.history import commit
 from knobledger.ledger.snapshots import Snapshots
 from knobledger.ledger.store import Ledger
-from knobledger.ledger.verify import TAIL_NOTE, canonical, verify
+from knobledger.ledger.verify import _ODD_NUMBER, TAIL_NOTE, canonical, verify
 from knobledger.names import EventId
 
 
@@ -188,6 +190,12 @@ def test_damage_comes_before_what_is_only_odd(ledger: Ledger) -> None:
     assert len(set(listed)) == 3
 
 
+def test_what_every_event_holds_is_no_odd_number(ledger: Ledger) -> None:
+    """The seconds of its moment are none, so the quick way is taken."""
+    assert not any(_ODD_NUMBER.search(ledger.content(id_)) for id_ in ids(ledger))
+    assert all(_ODD_NUMBER.search(text) for text in (b'{"a":1.0}', b'{"a":[1e5]}', b'{"a":[1,-2.5]}'))
+
+
 def test_keys_are_in_the_order_of_utf16() -> None:
     """As RFC 8785 has it, and not in that of code points."""
     raw = {"\U0001f600": 1, "\uffff": 2}
@@ -201,10 +209,12 @@ def test_strays(ledger: Ledger, tmp_path: Path) -> None:
     (ledger.folder / "2026/11/30/.hidden").write_text("hello")
     (ledger.folder / "2026/link.json").symlink_to(tmp_path)
     (ledger.folder / "2026/dangling").symlink_to("nowhere")
+    os.mknod(ledger.folder / "2026/socket", stat.S_IFSOCK | 0o600)
     assert kinds(verify(ledger)) == [
         ("stray", "2026/11/30/.hidden"),
         ("stray", "2026/dangling"),
         ("stray", "2026/link.json"),
+        ("stray", "2026/socket"),
         ("stray", "README"),
     ]
 
@@ -215,8 +225,13 @@ def test_references(ledger: Ledger) -> None:
     plan = ledger.append(Approved(at=at(10), actor="a", plan=nobody, source="flag"))
     wrong = ledger.append(Approved(at=at(11), actor="a", plan=first, source="flag"))
     about = ledger.append(Noted(at=at(12), actor="a", text="t", about=EventId("1" * 64)))
+    many = HypothesisOpened(at=at(13), actor="a", slug="s", claim="c", about=(EventId("2" * 64),))
+    ledger.append(many)
     found = verify(ledger)
-    assert kinds(found) == [("missing", nobody), ("missing", "1" * 64), ("wrong_reference", wrong)]
+    assert kinds(found) == [
+        *(("missing", id_) for id_ in (nobody, "1" * 64, "2" * 64)),
+        ("wrong_reference", wrong),
+    ]
     assert plan[:8] in found[0].message
     assert about[:8] in found[1].message
 

@@ -99,6 +99,18 @@ def test_what_can_not_be_written_over_stays_as_it_was_and_leaves_nothing_beside_
     assert os.listdir(tmp_path) == ["taken"]
 
 
+def test_a_link_laid_in_the_way_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The temporary name is drawn by chance; here somebody has guessed it."""
+    monkeypatch.setattr(writing.secrets, "token_hex", lambda _size: "ab")
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"theirs")
+    (tmp_path / f".name.{os.getpid()}.ab.tmp").symlink_to(victim)
+    with pytest.raises(LedgerUnwritable, match="file exists"):
+        write_once(tmp_path / "name", b"ours")
+    assert victim.read_bytes() == b"theirs"
+    assert not (tmp_path / "name").exists()
+
+
 def test_every_stale_file_is_swept_and_counted(tmp_path: Path) -> None:
     for name in (".a.tmp", ".b.tmp", ".c.tmp", "kept.tmp", ".kept"):
         (tmp_path / name).touch()

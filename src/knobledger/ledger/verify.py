@@ -48,7 +48,7 @@ _REFERENCES: dict[str, tuple[str, ...]] = {
 """The fields that hold an event's id or a list of them, and the kinds of event that it may be (empty: any)."""
 
 
-_ODD_NUMBER = re.compile(rb"[:,\[]-?(?:\d{16}|\d+[.eE]|NaN|Inf)")
+_ODD_NUMBER = re.compile(rb'(?:":|[,\[])-?(?:\d{16}|\d+[.eE]|NaN|Inf)')
 """What may be a number that RFC 8785 writes in its own way, or refuses."""
 
 
