@@ -81,7 +81,10 @@ def test_a_client_that_ends_leaves_nothing(server: servers.Sshd, when: str, how:
         )
         assert client.stdout is not None
         assert client.stdout.readline() == b"ready\n"
-        (carrier,) = carriers(client.pid)
+        deadline = time.monotonic() + 10
+        while not (found := carriers(client.pid)) and time.monotonic() < deadline:
+            time.sleep(0.01)  # it may not have become the carrier yet
+        (carrier,) = found
         if when == "in a command":
             time.sleep(0.2)
         client.send_signal(how)
