@@ -212,7 +212,7 @@ class Filling:
                 yield from self._change(forms, n)
             target = _target(n * 7)
             seen = forms["observed"]
-            edits = [seen["edits"][0] | {"name": f"KNOB_{n * 3 % KNOBS}"}]
+            edits = [seen["edits"][0] | {"name": f"KNOB_{(n // 5 + n // (2 * HOSTS)) % KNOBS}"}]
             yield lambda _, t=target, s=seen, e=edits: s | {"target": t, "edits": e}  # type: ignore[misc]
             service = _target(n)
             services = [{"processes": [], "service": service}]

@@ -143,6 +143,10 @@ class State(Struct):
     """what two clones have reconstructed alike: counted once, for the first of them"""
     serving: Serving = field(default_factory=Serving)
     """restarts: those that are owed, and how those went that were made"""
+    _by_event: dict[EventId, list[KnobEdit]] = field(default_factory=dict)
+    """edits by the change or observation that made them"""
+    _undoing: dict[EventId, list[KnobEdit]] = field(default_factory=dict)
+    """edits by the change or observation of which they undid one"""
     _told: set[tuple[TargetName, Digest | None, Digest, str]] = field(default_factory=set)
     _armings: Armings | None = None
     _asked: Asked | None = None
@@ -194,13 +198,8 @@ class State(Struct):
 
     def edits_of(self, change: EventId, target: TargetName | None = None) -> list[KnobEdit]:
         """A change's (or observation's) edits with their fates."""
-        return [
-            edit
-            for (where, _), edits in self.edits.items()
-            if target is None or where == target
-            for edit in edits
-            if edit.event == change
-        ]
+        found = self._by_event.get(change, [])
+        return [edit for edit in found if target is None or edit.target == target]
 
     def fate(self, change: EventId) -> tuple[Fate, EventId | None]:
         """The fate of a change: in effect while any of its edits is."""
@@ -235,10 +234,9 @@ class State(Struct):
     def suspected_under(self, change: EventId) -> tuple[str, ...]:
         """The hypotheses that are about a change, or under which it was taken back, in alphabetical order."""
         slugs = {slug for slug, one in self.asked.hypotheses.items() if change in one.about}
-        for edits in self.edits.values():
-            for edit in edits:
-                if edit.undoes and edit.undoes.event == change and edit.event in self.plans:
-                    slugs |= set(self.plans[edit.event].planned.hypotheses)
+        for edit in self._undoing.get(change, ()):
+            if edit.event in self.plans:
+                slugs |= set(self.plans[edit.event].planned.hypotheses)
         return tuple(sorted(slugs))
 
     @property
@@ -350,6 +348,7 @@ class State(Struct):
         edits = self.edits.setdefault((new.target, new.edit.name), [])
         current = next((edit for edit in reversed(edits) if edit.fate == "in effect"), None)
         edits.append(new)
+        self._by_event.setdefault(new.event, []).append(new)
         if current is None:
             return
         back = current.edit.before == new.edit.after and current.edit.after == new.edit.before
@@ -357,6 +356,7 @@ class State(Struct):
         drift = new.observed and not current.observed
         if not drift and (current.event == undoes or back or gone):
             new.undoes = current
+            self._undoing.setdefault(current.event, []).append(new)
             undone: KnobEdit | None = current
             fate: Fate = "reverted"
             while undone is not None:
