@@ -592,7 +592,9 @@ def test_git_was_asked_ahead(ledger: Ledger, meanwhile: str) -> None:
 
 
 def test_what_git_said_ahead_is_not_asked_again(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    act(ledger, "before")
+    # today too: another day's folder, fresh as it is, would be asked for
+    before = ledger.append(note("before", _minutes_now()))
+    commit(ledger.root, [before], "before")
     first = ledger.append(note("asked ahead", _minutes_now()))
     looked = look_ahead(ledger.root)()
     asked: list[str] = []
