@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -617,6 +619,27 @@ def test_a_branch_that_is_kept_elsewhere_is_asked_for_again(ledger: Ledger) -> N
     assert not replace(looked, checked_out=elsewhere).holds()
 
 
+@pytest.mark.parametrize("why", ["no repository", "a disk that fails"])
+def test_what_git_does_not_say_ahead_is_asked_again(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """And nobody hears of the first time. A failing disk can't be had: the call is the boundary."""
+    uncaught: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", uncaught.append)
+    if why == "no repository":
+        (ledger.root / ".git").rename(ledger.root / "was.git")
+        assert look_ahead(ledger.root)() is None
+    else:
+        with monkeypatch.context() as disk:
+            disk.setattr(Path, "read_bytes", _refuse)
+            assert look_ahead(ledger.root)() is None
+    assert uncaught == []
+
+
+def _refuse(path: Path) -> bytes:
+    raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+
 def _spy(asked: list[str]) -> Callable[..., bytes]:
     def run(folder: Path, *argv: str, **options: object) -> bytes:
         asked.append(argv[0])
@@ -644,6 +667,24 @@ def test_folders_that_git_holds_completely_are_not_looked_into(
 def _minutes_now() -> float:
     """The events' clock, on today's date, for which git was asked."""
     return (datetime.now(UTC) - moment_of(at())).total_seconds() / 60
+
+
+def test_a_folder_that_can_not_be_listed_is_said(ledger: Ledger) -> None:
+    id_ = ledger.append(note())
+    (ledger.folder / "2027").symlink_to("2027")
+    assert commit(ledger.root, [id_], "a note") == Committed(
+        None,
+        "not committed to git (too many levels of symbolic links): the events go into the next commit",
+    )
+    (ledger.folder / "2027").unlink()
+    assert commit(ledger.root, [id_], "a note").commit
+
+
+def test_a_command_without_events_commits_what_others_left(ledger: Ledger) -> None:
+    ledger.append(note("left", actor="bela@example.org"))
+    done = commit(ledger.root, [], "the rest")
+    assert done.note == "1 event of earlier commands went into this commit too"
+    assert git(ledger.root, "log", "-1", "--format=%H %ae") == f"{done.commit} bela@example.org\n"
 
 
 def test_a_branch_that_can_not_be_moved_leaves_the_index_alone(ledger: Ledger) -> None:

@@ -133,12 +133,13 @@ def test_in_the_wrong_folder(ledger: Ledger, folder: str) -> None:
     [
         lambda raw: json.dumps(raw),
         lambda raw: json.dumps(raw, sort_keys=True, separators=(",", ":")) + "\n",
+        lambda raw: json.dumps(dict(reversed(raw.items())), separators=(",", ":")),
         lambda raw: json.dumps({**raw, "big": 2**60}, sort_keys=True, separators=(",", ":")),
         lambda raw: json.dumps({**raw, "one": 1.0}, sort_keys=True, separators=(",", ":")),
         lambda raw: json.dumps({**raw, "text": "é"}, sort_keys=True, separators=(",", ":")),
         lambda raw: json.dumps(raw, sort_keys=True, separators=(",", ":"))[:-1] + ',"zone":"UTC"}',
     ],
-    ids=["spaces", "newline", "big", "float", "escaped", "twice"],
+    ids=["spaces", "newline", "order", "big", "float", "escaped", "twice"],
 )
 def test_not_canonical(ledger: Ledger, spell: Callable[[object], str]) -> None:
     raw = json.loads(encode(note("odd", 10).but(parents=ledger.heads())))
