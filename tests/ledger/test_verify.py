@@ -314,6 +314,14 @@ def test_committed_and_gone_or_different(kept: Ledger) -> None:
     assert ("missing", last) not in kinds(verify(kept))
 
 
+def test_git_is_asked_with_a_detached_head_too(kept: Ledger) -> None:
+    git(kept.root, "checkout", "-q", "--detach")
+    assert verify(kept) == ()
+    tail = ids(kept)[-1]
+    path_of(kept, tail).unlink()
+    assert kinds(verify(kept)) == [("missing", tail)]
+
+
 def test_a_repository_without_any_commit_says_nothing(ledger: Ledger) -> None:
     git(ledger.root, "init", "-q")
     assert verify(ledger) == ()
