@@ -861,6 +861,17 @@ def test_a_soft_reset_makes_events_uncommitted_again(ledger: Ledger) -> None:
     assert status(ledger) == ""
 
 
+def test_a_repository_that_was_begun_anew_gets_everything(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(days, "SETTLED_NS", -1_000_000_000_000)  # every stamp counts at once
+    id_, _ = act(ledger)
+    (ledger.root / ".git").rename(ledger.root / "was.git")
+    git(ledger.root, "init", "-q")
+    assert commit(ledger.root, [], "again").commit
+    assert committed(ledger) == [f"A {place(ledger, id_)}"]
+
+
 def test_a_cache_of_commits_in_another_format_is_not_believed(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from ledgers import DECODE, SCRIPT, at, manifest, note, observed, planned
+from ledgers import DECODE, PREFILL, SCRIPT, at, manifest, note, observed, planned
 
 from knobledger.event import encode, id_of
 from knobledger.events.arming import Arming
@@ -14,7 +14,7 @@ from knobledger.events.changes import Applied, Approved, Settled, Started
 from knobledger.events.serving import Before, RestartEnded, RestartStarted, SeenRunning, ServiceRestarted
 from knobledger.events.watching import SeenLive
 from knobledger.ledger.rows import Rows
-from knobledger.names import EventId, HostPath, digest_of
+from knobledger.names import EventId, HostPath, TargetName, digest_of
 from knobledger.receipt import Receipt
 
 PLAN, ATTEMPT, CHAIN, EARLIER = (EventId(digit * 64) for digit in "1234")
@@ -82,3 +82,22 @@ def test_how_things_stand(event: Any, facets: list[tuple[str, str]]) -> None:
     assert [facet for facet in rows.facets if facet[0] not in usual] == [
         (name, id_ if value == "its id" else value, at(), id_) for name, value in facets
     ]
+
+
+def test_an_event_is_found_by_its_people_and_its_kind_and_by_nothing_that_is_empty() -> None:
+    raw = {"at": at(), "kind": "measured", "actor": "anna", "parents": [PLAN], "edits": [{"name": "A"}]}
+    rows = Rows()
+    rows.add(CHAIN, raw, "{}")
+    assert rows.events == [(CHAIN, at(), "measured", "anna", "", None, None, "{}")]
+    assert rows.facets == [("kind", "measured", at(), CHAIN), ("actor", "anna", at(), CHAIN)]
+    assert rows.parents == [(CHAIN, PLAN)]
+    assert rows.edits == []  # of what is changed nowhere
+
+
+@pytest.mark.parametrize(("targets", "one"), [((DECODE,), DECODE), ((DECODE, PREFILL), None)])
+def test_a_plan_has_a_target_of_its_own_if_it_has_only_one(
+    targets: tuple[TargetName, ...], one: TargetName | None
+) -> None:
+    rows = Rows()
+    rows.add(PLAN, json.loads(encode(planned(targets=targets, behalf="ben"))), "{}")
+    assert rows.events == [(PLAN, at(), "planned", "anna@example.org", "ben", one, PLAN, "{}")]
