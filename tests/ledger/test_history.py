@@ -803,6 +803,7 @@ def test_a_repository_that_can_not_be_written(ledger: Ledger) -> None:
     _, done = act(ledger)
     assert done.commit is None
     assert done.note.startswith("not committed to git (can't write to ")
+    assert ".git/objects'" in done.note
     assert git(ledger.root, "rev-parse", "HEAD") == head
     for path in in_the_way:
         path.unlink()
