@@ -701,6 +701,23 @@ def test_a_branch_that_can_not_be_moved_leaves_the_index_alone(ledger: Ledger) -
     assert act(ledger, "second")[1].commit
 
 
+def test_a_lock_that_a_dead_command_left_is_taken_away(ledger: Ledger) -> None:
+    with subprocess.Popen(["true"]) as dead:
+        pass
+    lock, left = (ledger.root / ".git" / name for name in ("index.lock", f"knobledger-index.{dead.pid}.new"))
+    left.touch()
+    lock.write_text(f"knobledger {socket.gethostname()} {dead.pid}\n")
+    os.utime(lock, (time.time() - 60, time.time() - 60))
+    assert act(ledger)[1].commit
+    assert not left.exists()
+    assert not lock.exists()
+
+
+def test_a_commit_without_a_message(ledger: Ledger) -> None:
+    assert commit(ledger.root, [ledger.append(note())], "").commit
+    assert git(ledger.root, "reflog", "-1", "--format=%gs").strip() == "commit:"
+
+
 _KILLED = """
 import os, sys
 from pathlib import Path
