@@ -624,6 +624,8 @@ def test_what_git_does_not_say_ahead_is_asked_again(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     """And nobody hears of the first time. A failing disk can't be had: the call is the boundary."""
+    act(ledger)
+    assert look_ahead(ledger.root)() is not None
     uncaught: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", uncaught.append)
     if why == "no repository":
