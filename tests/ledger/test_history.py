@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -713,6 +714,16 @@ def test_a_lock_that_a_dead_command_left_is_taken_away(ledger: Ledger) -> None:
     assert act(ledger)[1].commit
     assert not left.exists()
     assert not lock.exists()
+
+
+def test_whose_lock_it_is_is_asked_without_harm(ledger: Ledger) -> None:
+    with subprocess.Popen(["sleep", "60"]) as alive:
+        lock = ledger.root / ".git" / "index.lock"
+        lock.write_text(f"knobledger {socket.gethostname()} {alive.pid}\n")
+        os.utime(lock, (time.time() - 60, time.time() - 60))
+        assert act(ledger, lock_wait_s=0.1)[1].commit is None
+        alive.terminate()
+    assert alive.returncode == -signal.SIGTERM  # and by no signal before
 
 
 def test_a_commit_without_a_message(ledger: Ledger) -> None:
