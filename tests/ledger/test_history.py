@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -592,7 +595,9 @@ def test_git_was_asked_ahead(ledger: Ledger, meanwhile: str) -> None:
 
 
 def test_what_git_said_ahead_is_not_asked_again(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    act(ledger, "before")
+    # today too: another day's folder, fresh as it is, would be asked for
+    before = ledger.append(note("before", _minutes_now()))
+    commit(ledger.root, [before], "before")
     first = ledger.append(note("asked ahead", _minutes_now()))
     looked = look_ahead(ledger.root)()
     asked: list[str] = []
@@ -613,6 +618,29 @@ def test_a_branch_that_is_kept_elsewhere_is_asked_for_again(ledger: Ledger) -> N
     elsewhere = b"ref: refs/heads/.invalid\n"
     (ledger.root / ".git" / "HEAD").write_bytes(elsewhere)
     assert not replace(looked, checked_out=elsewhere).holds()
+
+
+@pytest.mark.parametrize("why", ["no repository", "a disk that fails"])
+def test_what_git_does_not_say_ahead_is_asked_again(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """And nobody hears of the first time. A failing disk can't be had: the call is the boundary."""
+    act(ledger)
+    assert look_ahead(ledger.root)() is not None
+    uncaught: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", uncaught.append)
+    if why == "no repository":
+        (ledger.root / ".git").rename(ledger.root / "was.git")
+        assert look_ahead(ledger.root)() is None
+    else:
+        with monkeypatch.context() as disk:
+            disk.setattr(Path, "read_bytes", _refuse)
+            assert look_ahead(ledger.root)() is None
+    assert uncaught == []
+
+
+def _refuse(path: Path) -> bytes:
+    raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
 
 def _spy(asked: list[str]) -> Callable[..., bytes]:
@@ -644,6 +672,24 @@ def _minutes_now() -> float:
     return (datetime.now(UTC) - moment_of(at())).total_seconds() / 60
 
 
+def test_a_folder_that_can_not_be_listed_is_said(ledger: Ledger) -> None:
+    id_ = ledger.append(note())
+    (ledger.folder / "2027").symlink_to("2027")
+    assert commit(ledger.root, [id_], "a note") == Committed(
+        None,
+        "not committed to git (too many levels of symbolic links): the events go into the next commit",
+    )
+    (ledger.folder / "2027").unlink()
+    assert commit(ledger.root, [id_], "a note").commit
+
+
+def test_a_command_without_events_commits_what_others_left(ledger: Ledger) -> None:
+    ledger.append(note("left", actor="bela@example.org"))
+    done = commit(ledger.root, [], "the rest")
+    assert done.note == "1 event of earlier commands went into this commit too"
+    assert git(ledger.root, "log", "-1", "--format=%H %ae") == f"{done.commit} bela@example.org\n"
+
+
 def test_a_branch_that_can_not_be_moved_leaves_the_index_alone(ledger: Ledger) -> None:
     _staged_work(ledger.root)
     before = _own(ledger.root)
@@ -656,6 +702,33 @@ def test_a_branch_that_can_not_be_moved_leaves_the_index_alone(ledger: Ledger) -
     assert not (ledger.root / ".git" / "index.lock").exists()
     (ledger.root / ".git" / "refs" / "heads" / "main.lock").unlink()
     assert act(ledger, "second")[1].commit
+
+
+def test_a_lock_that_a_dead_command_left_is_taken_away(ledger: Ledger) -> None:
+    with subprocess.Popen(["true"]) as dead:
+        pass
+    lock, left = (ledger.root / ".git" / name for name in ("index.lock", f"knobledger-index.{dead.pid}.new"))
+    left.touch()
+    lock.write_text(f"knobledger {socket.gethostname()} {dead.pid}\n")
+    os.utime(lock, (time.time() - 60, time.time() - 60))
+    assert act(ledger)[1].commit
+    assert not left.exists()
+    assert not lock.exists()
+
+
+def test_whose_lock_it_is_is_asked_without_harm(ledger: Ledger) -> None:
+    with subprocess.Popen(["sleep", "60"]) as alive:
+        lock = ledger.root / ".git" / "index.lock"
+        lock.write_text(f"knobledger {socket.gethostname()} {alive.pid}\n")
+        os.utime(lock, (time.time() - 60, time.time() - 60))
+        assert act(ledger, lock_wait_s=0.1)[1].commit is None
+        alive.terminate()
+    assert alive.returncode == -signal.SIGTERM  # and by no signal before
+
+
+def test_a_commit_without_a_message(ledger: Ledger) -> None:
+    assert commit(ledger.root, [ledger.append(note())], "").commit
+    assert git(ledger.root, "reflog", "-1", "--format=%gs").strip() == "commit:"
 
 
 _KILLED = """
@@ -760,6 +833,7 @@ def test_a_repository_that_can_not_be_written(ledger: Ledger) -> None:
     _, done = act(ledger)
     assert done.commit is None
     assert done.note.startswith("not committed to git (can't write to ")
+    assert ".git/objects'" in done.note
     assert git(ledger.root, "rev-parse", "HEAD") == head
     for path in in_the_way:
         path.unlink()
@@ -816,6 +890,17 @@ def test_a_soft_reset_makes_events_uncommitted_again(ledger: Ledger) -> None:
     assert done.note == "3 events of earlier commands went into this commit too"
     assert f"A {place(ledger, ids[2])}" in committed(ledger)
     assert status(ledger) == ""
+
+
+def test_a_repository_that_was_begun_anew_gets_everything(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(days, "SETTLED_NS", -1_000_000_000_000)  # every stamp counts at once
+    id_, _ = act(ledger)
+    (ledger.root / ".git").rename(ledger.root / "was.git")
+    git(ledger.root, "init", "-q")
+    assert commit(ledger.root, [], "again").commit
+    assert committed(ledger) == [f"A {place(ledger, id_)}"]
 
 
 def test_a_cache_of_commits_in_another_format_is_not_believed(

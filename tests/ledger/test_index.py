@@ -4,6 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -33,6 +34,7 @@ from knobledger.event import encode
 from knobledger.events.changes import Approved
 from knobledger.events.notes import Noted
 from knobledger.events.watching import SeenKnob, SeenLive, SeenValue
+from knobledger.ledger import days, filling
 from knobledger.ledger import index as indices
 from knobledger.ledger.index import Index
 from knobledger.ledger.store import Ledger, Stored
@@ -144,15 +146,43 @@ def test_new_events_are_taken_in_and_old_ones_not_read_again(ledger: Ledger) -> 
     assert ids(index.find(newest_first=False))[0] == late
 
 
-def test_a_plan_that_arrives_after_what_is_about_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_plan_that_arrives_before_or_after_what_is_about_it(tmp_path: Path, order: int) -> None:
     there, here = Ledger(tmp_path / "there"), Ledger(tmp_path / "here")
     made = change(there, 0, planned(0, targets=(DECODE, PREFILL)))
     index = Index(here)
-    for id_ in reversed(made):
+    for id_ in made[::order]:
         here.add(there.content(id_))
-        index.update()
+        assert index.update() == 1
     for key in ({"knob": KNOB}, {"target": DECODE}, {"target": PREFILL}):
         assert index.find(**key) == Index(there).find(**key)
+
+
+def test_only_days_that_changed_are_listed(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(days, "SETTLED_NS", -(10**12))  # every stamp counts at once
+    for n in range(3):
+        ledger.append(note(str(n), n * 1440))
+    index = Index(ledger)
+    assert index.update() == 3
+    listed: list[str] = []
+
+    def spied(events: Path, day: days.Day) -> set[EventId]:
+        listed.append(day)
+        return days.ids_in(events, day)
+
+    monkeypatch.setattr(filling, "ids_in", spied)
+    time.sleep(0.05)
+    ledger.append(note("more", 1441))
+    assert index.update() == 1
+    assert listed == ["2026/12/01"]
+
+
+def test_many_events_are_taken_in_by_parts(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filling, "_BATCH", 1)
+    made = change(ledger)
+    index = Index(ledger)
+    assert index.update() == len(made)
+    assert set(ids(index.find(knob=KNOB))) == set(made)
 
 
 def test_events_that_go_leave_the_index(ledger: Ledger) -> None:

@@ -105,8 +105,9 @@ def test_a_damaged_key_is_not_replaced(tmp_path: Path, content: str) -> None:
     key(tmp_path)
     path = tmp_path / ".knobledger" / "key"
     path.write_text(content)
-    with pytest.raises(BadConfig, match=str(path)):
+    with pytest.raises(BadConfig, match=str(path)) as refused:
         key(tmp_path)
+    assert refused.value.hint == "`knob key import` brings it back"
     assert path.read_text() == content
 
 

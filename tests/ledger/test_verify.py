@@ -133,12 +133,13 @@ def test_in_the_wrong_folder(ledger: Ledger, folder: str) -> None:
     [
         lambda raw: json.dumps(raw),
         lambda raw: json.dumps(raw, sort_keys=True, separators=(",", ":")) + "\n",
+        lambda raw: json.dumps(dict(reversed(raw.items())), separators=(",", ":")),
         lambda raw: json.dumps({**raw, "big": 2**60}, sort_keys=True, separators=(",", ":")),
         lambda raw: json.dumps({**raw, "one": 1.0}, sort_keys=True, separators=(",", ":")),
         lambda raw: json.dumps({**raw, "text": "é"}, sort_keys=True, separators=(",", ":")),
         lambda raw: json.dumps(raw, sort_keys=True, separators=(",", ":"))[:-1] + ',"zone":"UTC"}',
     ],
-    ids=["spaces", "newline", "big", "float", "escaped", "twice"],
+    ids=["spaces", "newline", "order", "big", "float", "escaped", "twice"],
 )
 def test_not_canonical(ledger: Ledger, spell: Callable[[object], str]) -> None:
     raw = json.loads(encode(note("odd", 10).but(parents=ledger.heads())))
@@ -311,6 +312,14 @@ def test_committed_and_gone_or_different(kept: Ledger) -> None:
     argv = mend.partition("`git ")[2].partition("`")[0]
     git(kept.root, *argv.split())
     assert ("missing", last) not in kinds(verify(kept))
+
+
+def test_git_is_asked_with_a_detached_head_too(kept: Ledger) -> None:
+    git(kept.root, "checkout", "-q", "--detach")
+    assert verify(kept) == ()
+    tail = ids(kept)[-1]
+    path_of(kept, tail).unlink()
+    assert kinds(verify(kept)) == [("missing", tail)]
 
 
 def test_a_repository_without_any_commit_says_nothing(ledger: Ledger) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from ledgers import NOON, note, scratch
+from ledgers import NOON, at, note, planned, scratch
 from teller import LAST, TARGETS, drawn, whole
 from test_excerpt import footing
 
+from knobledger.events.changes import Started
 from knobledger.ledger.excerpt import NoExcerpt
 from knobledger.ledger.store import Ledger
 from knobledger.ledger.working import WorkingExcerpt
@@ -115,6 +116,19 @@ def test_a_part_tells_of_its_own_what_the_whole_tells(data: st.DataObject) -> No
             state = State.of(taken.events().items())
             assert state.changes[-1 - back :] == everything.changes[-1 - back :]
         index.close()
+
+
+def test_an_attempt_in_doubt_is_found_when_its_plan_has_expired(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    plan = planned()
+    id_ = ledger.append(plan)
+    [file] = plan.files
+    ledger.append(
+        Started(at=at(1), actor="a", plan=id_, target=file.target, base=file.base, result=file.result)
+    )
+    taken = WorkingExcerpt(ledger.index())
+    taken.waiting(NOON + timedelta(days=9))
+    assert taken.in_full == {id_}
 
 
 def test_a_row_that_is_not_what_its_id_says_is_not_believed(tmp_path: Path) -> None:
