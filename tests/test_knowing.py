@@ -111,6 +111,25 @@ def test_looking_tells_the_same(bench: Bench, request: pytest.FixtureRequest, na
     assert bool(sizes) == (name != "plans --spent")
 
 
+def test_what_can_not_be_excerpted_is_not_told_from_a_part(
+    bench: Bench, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drift was looked at for one target; what changed since is everybody's."""
+
+    def look(workspace: Workspace) -> Any:
+        workspace.decides_on_targets(["gpu1/prefill"])
+        return workspace.since(_noon(), None)
+
+    told = _seen(bench, look)
+    request.getfixturevalue("parts")
+
+    def fail(*_: object) -> None:
+        raise excerpt.NoExcerpt
+
+    monkeypatch.setattr(excerpt.Excerpt, "since", fail)
+    assert _seen(bench, look) == told
+
+
 def test_every_change_is_shown_as_by_the_whole_ledger(bench: Bench, request: pytest.FixtureRequest) -> None:
     changes = _changes(bench)
     told = [_seen(bench, lambda it, c=change: it.show(c)) for change in changes]  # type: ignore[misc]

@@ -37,7 +37,6 @@ from knobledger.watch import Unwatched, Watch
 from knobledger.who import author, signing_key
 
 if TYPE_CHECKING:
-    from knobledger.ledger.excerpt import Excerpt
     from knobledger.ledger.history import Looked
     from knobledger.ledger.replica import Replica
     from knobledger.ledger.working import WorkingExcerpt
@@ -231,24 +230,6 @@ class Opening:
             sign=self._signed,
             binding=Binding(self.config, self.host),
         )
-
-    def excerpt(self, gather: Callable[[Excerpt], None]) -> Desk:
-        """A desk to look from, whose state knows what `gather` takes from the ledger; all where that is as quick."""
-        if self.from_replica or self._knows_all:
-            return self.desk
-        from knobledger.ledger import excerpt
-
-        if not excerpt.worthwhile(self.ledger):
-            return self.desk
-        try:
-            with no_collection():
-                found = excerpt.Excerpt(self.ledger.index())
-                gather(found)
-                found.footing()
-                self._excerpt = State.of(found.events().items())
-        except excerpt.NoExcerpt:
-            return self.desk
-        return self._desk(self._excerpt)
 
     def _signed(self, planned: Planned) -> Planned:
         """The plan with its planner's signature, if git names a key to sign with."""

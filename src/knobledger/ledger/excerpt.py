@@ -181,8 +181,7 @@ class Excerpt:
         for service in [name for (name,) in self._ask(_VALUES, "unhealthy") if name]:
             [(bad, good)] = self._ask(_HEALTH, service)
             if good is None or bad >= good or self._tangled(bad, good):
-                self._take_newest("unhealthy", service)
-                self._take_newest("healthy", service)
+                self._take_health(service)
         self._take_owed()
 
     def _take_owed(self) -> None:

@@ -34,8 +34,6 @@ class WorkingExcerpt(Excerpt):
         """Brings the index up to date. Raises as `Index.update`."""
         super().__init__(index)
         self._ledger = index.ledger
-        self._targets: set[str] = set()
-        self._services: set[str] = set()
         self.in_full: set[str] = set()
         """plans of which everything was gathered, and not only what was done on some targets"""
         self._take(self._of_kinds("e.id, e.body", _FOR_ALL))
@@ -45,8 +43,7 @@ class WorkingExcerpt(Excerpt):
     def targets(self, names: Iterable[str]) -> None:
         """All that was done on targets and seen there, and the restarts of their services."""
         for name in names:
-            if name not in self._targets:
-                self._targets.add(name)
+            if self._is_new("target", name):
                 self._take(
                     self._ask(f"{BY_FACET} WHERE f.facet = 'target' AND f.value = ?", name),
                 )
@@ -55,17 +52,8 @@ class WorkingExcerpt(Excerpt):
     def services(self, names: Iterable[str]) -> None:
         """All restarts of services, with what else was restarted by them."""
         for name in names:
-            if name in self._services:
-                continue
-            self._services.add(name)
-            self._take(
-                self._ask(
-                    "SELECT c.id, c.body FROM facet f CROSS JOIN event e ON e.id = f.event CROSS JOIN event c "
-                    "ON c.id = json_extract(e.body, '$.chain') WHERE f.facet IN ('healthy', 'unhealthy') "
-                    "AND f.value = ?",
-                    name,
-                )
-            )
+            if self._is_new("service", name):
+                self._take(self._ask(_CHAINS, name))
 
     def entry(self, id_: EventId) -> tuple[TargetName, ...]:
         """An entry, the plan that it is about with all that was done by it, and what became of that; its targets."""
@@ -142,6 +130,10 @@ class WorkingExcerpt(Excerpt):
         return event
 
 
+_CHAINS = (
+    "SELECT c.id, c.body FROM facet f CROSS JOIN event e ON e.id = f.event CROSS JOIN event c "
+    "ON c.id = json_extract(e.body, '$.chain') WHERE f.facet IN ('healthy', 'unhealthy') AND f.value = ?"
+)
 _PARTS = (
     "SELECT json_extract(part.value, '$.{1}') FROM event e, json_each(e.body, '$.{0}') part "
     "WHERE e.id = ? AND e.kind = 'planned'"

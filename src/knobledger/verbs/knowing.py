@@ -15,22 +15,46 @@ from knobledger.opening import Opening
 from knobledger.state import State
 
 if TYPE_CHECKING:
+    from knobledger.drafting import Desk
+    from knobledger.ledger.excerpt import Excerpt
     from knobledger.ledger.working import WorkingExcerpt
 
 
 class Knowing(Opening):
     """Has the desk read a part of the ledger. What it knew already, and what it has written, it keeps."""
 
-    def decides_on(self, gather: Callable[[WorkingExcerpt], object]) -> None:
-        """Has the desk know what `gather` takes, and what holds for all commands."""
-        if self.from_replica or self._knows_all:
-            return
+    def excerpt(self, gather: Callable[[Excerpt], None]) -> Desk:
+        """A desk to look from, whose state knows what `gather` takes from the ledger; all where that is as quick."""
+        if not self._reads_in_parts():
+            return self.desk
         from knobledger.ledger import excerpt
 
-        if self._known is None and not excerpt.worthwhile(self.ledger):
+        try:
+            with no_collection():
+                found = excerpt.Excerpt(self.ledger.index())
+                gather(found)
+                found.footing()
+                self._excerpt = State.of(found.events().items())
+        except excerpt.NoExcerpt:
+            self.decides_on_all()
+            return self.desk
+        return self._desk(self._excerpt)
+
+    def _reads_in_parts(self) -> bool:
+        """Whether there is anything left to read, and a part of it is quicker than all."""
+        if self.from_replica or self._knows_all:
+            return False
+        from knobledger.ledger import excerpt
+
+        return self._known is not None or excerpt.worthwhile(self.ledger)
+
+    def decides_on(self, gather: Callable[[WorkingExcerpt], object]) -> None:
+        """Has the desk know what `gather` takes, and what holds for all commands."""
+        if not self._reads_in_parts():
             return
         from sqlite3 import DatabaseError
 
+        from knobledger.ledger import excerpt
         from knobledger.ledger.working import WorkingExcerpt
 
         try:
@@ -57,19 +81,21 @@ class Knowing(Opening):
         where = [target.name for target in self.config.targets(names)]
         self.decides_on(lambda taken: taken.targets(where))
 
-    def decides_on_entry(self, text: str) -> EventId:
-        """Has the desk know an entry, or the plan or change that it is about; its id. Raises `Unknown`."""
+    def _named(self, text: str) -> EventId:
+        """The id of an entry, as far as the newest changes tell it. Raises `Unknown`."""
         if (back := steps_back(text)) is not None:
             self.decides_on(lambda taken: taken.newest_changes(back + 1))
             if len(self.state.changes) <= back:
                 self.decides_on_all()
-            id_ = self.find_change(text)
-        else:
-            id_ = self.ledger.resolve(text)
+            return self.find_change(text)
+        return self.ledger.resolve(text)
+
+    def decides_on_entry(self, text: str) -> None:
+        """Has the desk know an entry, or the plan or change that it is about. Raises `Unknown`."""
+        id_ = self._named(text)
         self.decides_on(lambda taken: taken.entry(id_))
-        return id_
 
     def decides_on_change(self, text: str) -> None:
         """The same with all targets of that plan or change."""
-        id_ = self.decides_on_entry(text)
+        id_ = self._named(text)
         self.decides_on(lambda taken: taken.targets(taken.entry(id_)))

@@ -15,6 +15,7 @@ from knobledger.verbs.serving import Serving
 
 if TYPE_CHECKING:
     from knobledger.events.watching import ObservedMetric
+    from knobledger.ledger.working import WorkingExcerpt
     from knobledger.looking import Query
     from knobledger.moment import Resolved
     from knobledger.report.blame import Blame
@@ -122,8 +123,12 @@ class Looking(Serving):
 
         self._say_if_there_is_nothing()
         wanted = self.config.targets(targets) if targets else self.config.usual_targets()
-        self.decides_on(lambda taken: taken.waiting(self.now))
-        self.decides_on(lambda taken: taken.targets(target.name for target in wanted))
+
+        def gather(taken: WorkingExcerpt) -> None:
+            taken.waiting(self.now)
+            taken.targets(target.name for target in wanted)
+
+        self.decides_on(gather)
         if self.state.anything_asked and self.state.asked.documents:
             self.decides_on_all()  # a document may tell of any target
         groups = {
