@@ -21,6 +21,8 @@ class Builder:
         self.strings: list[str] = []
         self.launches = 0
         self.depth = 0
+        self.leaves: list[str] = []
+        """what may leave the function or the loop that is being written"""
 
     def pick(self, *choices: str) -> str:
         return self.random.choice(choices)
@@ -88,7 +90,9 @@ class Builder:
             ["export"] * 6 + ["plain"] * 3 + ["later", "unset", "quoted", "echo", "colon", "two", "two plain"]
         )
         if not self.posix:
-            kinds += ["declare", "typeset", "revoke", "read", "printf", "local-free"]
+            kinds += ["declare", "typeset", "revoke", "read", "printf", "reference"]
+        else:
+            kinds += ["special"]
         if self.functions:
             kinds += ["call"] * 2
         match self.random.choice(kinds):
@@ -119,6 +123,10 @@ class Builder:
                 return f"read -r {self.name()} <<< word"
             case "printf":
                 return f"printf -v {self.name()} %s word"
+            case "reference":
+                return f"declare -n ref={self.name()}; ref={self.word()}; unset -n ref"
+            case "special":
+                return f"{assignment} {self.pick(':', 'eval :', 'export KD', 'times > /dev/null')}"
             case "call":
                 return self.random.choice(self.functions)
             case _:
@@ -139,8 +147,11 @@ class Builder:
         ]
         kinds += ["for", "heredoc", "function", "continued", "multiline", "pipe", "set -a", "eval"]
         kinds += ["string", "string"] + ([] if self.posix else ["array", "array", "array+"])
+        kinds += ["loop", "loop"]
         if self.depth > 2:
             kinds = ["simple", "comment", "joined"]
+        if self.leaves:
+            kinds += ["leave"] * (len(kinds) // 4)
         match self.random.choice(kinds):
             case "comment":
                 return [
@@ -177,7 +188,11 @@ class Builder:
                     "esac",
                 ]
             case "for":
-                return ["for i in 1 2; do", *self.body(), "done"]
+                return ["for i in 1 2; do", *self.body_left_by("break", "continue"), "done"]
+            case "loop":
+                return self.loop()
+            case "leave":
+                return self.leave()
             case "heredoc":
                 quote = self.pick("'", "")
                 return [
@@ -188,7 +203,9 @@ class Builder:
                 ]
             case "function":
                 # Its body is written before its name is known, so no function calls itself.
-                body = self.body()
+                outer, self.leaves = self.leaves, []
+                body = self.body_left_by("return")
+                self.leaves = outer
                 name = f"f{len(self.functions)}"
                 self.functions.append(name)
                 return [f"{name}() {{", *body, "}"]
@@ -214,6 +231,56 @@ class Builder:
                 return [f"{self.random.choice(self.arrays)}+=({self.flag()})"]
             case _:
                 return [self.simple()]
+
+    def loop(self) -> list[str]:
+        """A loop with no, one or some rounds. One that could go on for ever has no `continue` before its `break`."""
+        match self.pick("empty", "arguments", "never", "once", "counted", "forever"):
+            case "empty":
+                return ["for i in $UNSET; do", *self.body_left_by("break", "continue"), "done"]
+            case "arguments":
+                return [f'for i in {self.pick("$(echo 1 2)", "1", "$KA")} "$@"; do', *self.body(), "done"]
+            case "never":
+                return [self.pick("while false; do", "until true; do"), *self.body(), "done"]
+            case "once":
+                head = self.pick("while true; do", "until false; do", "while :; do")
+                outer, self.leaves = self.leaves, [word for word in self.leaves if word == "return"]
+                body = self.body()
+                self.leaves = outer
+                return [head, *body, "break", *self.body(), "done"]
+            case "counted":
+                body = self.body_left_by("break", "continue")
+                return ["n=0", "while [ $n -lt 2 ]; do", "n=$((n+1))", *body, "done"]
+            case _:
+                outer, self.leaves = self.leaves, ["break"]
+                body = self.body()
+                self.leaves = outer
+                return [
+                    "while true; do",
+                    *body,
+                    f"{self.condition()} && break",
+                    *self.body(),
+                    "break",
+                    "done",
+                ]
+
+    def body_left_by(self, *words: str) -> list[str]:
+        """A body that may be left before its end."""
+        outer, self.leaves = self.leaves, [*(word for word in self.leaves if word == "return"), *words]
+        lines = self.body()
+        self.leaves = outer
+        return lines
+
+    def leave(self) -> list[str]:
+        word = self.random.choice(self.leaves)
+        match self.pick("and", "or", "if", "now"):
+            case "and":
+                return [f"{self.condition()} && {word}"]
+            case "or":
+                return [f"{self.condition()} || {word}"]
+            case "if":
+                return [f"if {self.condition()}; then", self.simple(), word, "fi"]
+            case _:
+                return [word]
 
     def simple_alone(self) -> str:
         text = self.simple()

@@ -59,6 +59,9 @@ class Assigner(Registry):
     ) -> None:
         """Follow `NAME=value`, `NAME+=value`, `NAME=(...)`."""
         name = assignment.name
+        if name in self.references:
+            line = self.line(assignment.value.source, assignment.start)
+            self.disturb(name, state, f"the reference {name!r} gives it a value on line {line}")
         if assignment.subscript:
             self.disturb(name, state, "an element of it is assigned")
             return
@@ -205,10 +208,12 @@ class Assigner(Registry):
             parts = (Hole(),)
         self.charge(len(before) + len(reads) // 4)
         choices: tuple[Choice, ...] = (site,)
-        if before and not _surely_unset(variable, value.default_op):
+        open_before = bool(before) and not _surely_unset(variable, value.default_op)
+        if open_before:
             # Something may have given it a value before, and then the default is not used.
             choices = (*[choice for choice in before if variable.disturbed or choice is not None], site)
-        state.own[name] = Variable(choices, exported, parts, "", reads, False)
+        disturbed = open_before and variable.disturbed
+        state.own[name] = Variable(choices, exported, parts, "", reads, False, disturbed)
 
     def scope_here(self, frame: Frame, exported: bool) -> Scope:
         """The scope of an assignment."""
@@ -217,7 +222,8 @@ class Assigner(Registry):
         return frame.scope or (Scope.EXPORT if exported else Scope.SHELL)
 
     def disturb(self, name: str, state: State, reason: str) -> None:
-        """The variable gets a value that is written nowhere."""
+        """The variable, or what it is a reference to, gets a value that is written nowhere."""
+        name = self.references.get(name, name)
         variable = state.get(name)
         exported = state.exported_when_set(name)
         sites = tuple(choice for choice in variable.choices if choice is not None)

@@ -7,8 +7,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from knobledger.knobs.occurrence import Scope
-from knobledger.knobs.shell.frame import Frame
+from knobledger.knobs.occurrence import Dialect, Scope
+from knobledger.knobs.shell.frame import Frame, Ways
 from knobledger.knobs.shell.launches import OTHERS
 from knobledger.knobs.shell.programs import Programs
 from knobledger.knobs.shell.simple import DECLARERS
@@ -25,9 +25,13 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BUILTINS: Final = frozenset(
     (
         *("unset", "set", "shift", "read", "mapfile", "readarray", "getopts", "let", "printf"),
-        *("source", ".", "eval", "exit", "return"),
+        *("source", ".", "eval", "exit", "return", "break", "continue"),
     )
 )
+_SPECIAL: Final = frozenset(
+    [":", ".", "break", "continue", "eval", "exit", "export", "readonly", "return", "set", "shift", "times", "trap", "unset"]
+)
+"""What an assignment in front of outlasts in POSIX mode: its special builtins (POSIX.1-2017, 2.14), but for `exec`."""
 _INERT: Final = OTHERS - _BUILTINS - DECLARERS - WRAPPERS
 """Commands that change no variable, start no other command, and are no launch."""
 
@@ -54,6 +58,10 @@ class Commands(Programs):
             return
         first = node.words[0]
         command = literal_text(first) if isinstance(first, Word) else None
+        if node.assignments and command in _SPECIAL and self.dialect is Dialect.SH:
+            for index, assignment in enumerate(node.assignments):
+                self.assign(assignment, state, frame, statement=statement, head=index == 0, alone=False)
+            node = replace(node, assignments=())
         if command in DECLARERS:
             last = node.words[-1]
             simplest = command == "export" and len(node.words) == 2 and not node.assignments
@@ -164,11 +172,23 @@ class Commands(Programs):
                 self._eval(words, state, frame)
             case "exit":
                 state.dead = True
-            case "return" if not frame.calls:
-                state.dead = True
+            case "return" | "break" | "continue":
+                self._leave(name, args, state, frame)
             case _:
                 return False
         return True
+
+    def _leave(self, name: str, args: list[Arg], state: State, frame: Frame) -> None:
+        """Follow `return`, `break`, `continue`: the way ends here, and goes on behind the call or the loop, or in it."""
+        count = (text_of(args[0]) or "") if args else ""
+        ways = frame.leaves(name, int(count) if count.isdecimal() else 1)
+        if ways is None and name != "return":
+            return  # there is no loop to leave
+        if ways is not None and not state.dead:
+            way = state.since(ways.base)
+            self.charge(len(way.own))
+            (ways.again if name == "continue" else ways.left).append(way)
+        state.dead = True
 
     def _set(self, args: list[Arg], node: Simple, state: State, frame: Frame) -> None:
         at = 0
@@ -205,11 +225,13 @@ class Commands(Programs):
             return
         if frame.sources >= 4:
             return
+        way, ways = state.copy(), Ways(state, call=True)
         self.program(
             Source(self.sources[key].decode("latin-1"), file=key),
-            state,
-            replace(frame, sources=frame.sources + 1),
+            way,
+            replace(frame, sources=frame.sources + 1, ways=ways),
         )
+        self.charge(state.join([way, *ways.left]))
 
     def _eval(self, words: list[Word], state: State, frame: Frame) -> None:
         parts = self.joined(words[1:], state)

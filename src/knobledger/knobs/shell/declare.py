@@ -28,6 +28,8 @@ class _Declaration(Struct, frozen=True, gc=False):
     """`export -n`, `declare +x`"""
     local: bool
     integer: bool
+    refers: bool
+    """`declare -n`: the name stands for another variable"""
     alone: bool
 
 
@@ -74,6 +76,7 @@ class Declarer(Assigner):
             revokes,
             local,
             "i" in options,
+            "n" in options and command != "export",
             len(arguments) == 1 and not node.redirects,
         )
         if (
@@ -105,6 +108,14 @@ class Declarer(Assigner):
     ) -> None:
         """Follow one argument of a declaration."""
         if isinstance(argument, Assignment):
+            if how.refers:
+                target = literal_text(argument.value)
+                if target is None:
+                    line = self.line(node.source, argument.start)
+                    self.note(line, f"{argument.name!r} may stand for any name, and set it")
+                else:
+                    self.references[argument.name] = target
+                return
             if how.local:
                 self.locals.setdefault(argument.name, state.get(argument.name))
             self.assign(

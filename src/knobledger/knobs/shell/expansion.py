@@ -100,7 +100,7 @@ class Expander(Declarer):
             piece = todo.pop(0)
             todo.extend(part for part in piece.parts if part.parts or part.script)
             if piece.script:
-                inner = replace(frame, scope=Scope.SUBSHELL, background=False, pipeline=False)
+                inner = replace(frame, scope=Scope.SUBSHELL, background=False, pipeline=False, ways=None)
                 outer, self.source = self.source, piece.source or word.source
                 self.statements(piece.script, state.copy(), inner)
                 self.source = outer

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from knobledger.knobs.occurrence import Scope
+from knobledger.knobs.shell.state import State
+
+
+class Ways(Struct):
+    """A loop, or a call of a function or a sourced file, and the ways that leave it before its last command."""
+
+    base: State
+    """the variables before it, which nothing changes while it is walked"""
+    outer: Ways | None = None
+    """the loop or call around it"""
+    call: bool = False
+    left: list[State] = field(default_factory=list)
+    """behind each `break`, or `return`"""
+    again: list[State] = field(default_factory=list)
+    """behind each `continue`"""
 
 
 class Frame(Struct, frozen=True, gc=False):
@@ -27,6 +42,21 @@ class Frame(Struct, frozen=True, gc=False):
     """another program decides whether it runs"""
     uses: frozenset[str] = frozenset()
     """variables that the text itself was made of"""
+    ways: Ways | None = None
+    """the loop or call that `break`, `continue` and `return` leave; None in a subshell, where they end only that"""
+
+    def leaves(self, command: str, loops: int) -> Ways | None:
+        """What `return`, or `break` or `continue` with a number of loops, leaves; None if it is in no such thing."""
+        ways = self.ways
+        if command == "return":
+            while ways is not None and not ways.call:
+                ways = ways.outer
+            return ways
+        if ways is None or ways.call:
+            return None
+        while loops > 1 and ways.outer is not None and not ways.outer.call:
+            ways, loops = ways.outer, loops - 1
+        return ways
 
     @property
     def apart(self) -> bool:

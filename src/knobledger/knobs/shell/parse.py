@@ -181,9 +181,8 @@ class Parser(SimpleParser):
         start = self.at
         if self.text.startswith("((", start) and (end := self.words._arithmetic_end(start + 2)):
             self.at = end
-            names = tuple(a or b for a, b in _ARITHMETIC_SET.findall(self.text[start:end]))
             self._redirects(depth)
-            return Test(start, self.at, names)
+            return Test(start, self.at, _set_by(self.text[start:end]))
         if self.text.startswith("(", start):
             body, end = self.nested_list(start + 1, ")", depth + 1)
             if not body:
@@ -204,7 +203,7 @@ class Parser(SimpleParser):
                 test = self._body("do", depth)
                 body = self._body("done", depth)
                 redirects = self._redirects(depth)
-                return Loop(start, self.at, "", (), test, body, redirects)
+                return Loop(start, self.at, "", (), test, body, redirects, word == "until")
             case "for" | "select" as word:
                 self.at += len(word)
                 return self._for(start, depth)
@@ -223,7 +222,7 @@ class Parser(SimpleParser):
             case "coproc":
                 self.at += len("coproc")
                 self._blanks()
-                return self._command(depth + 1)
+                return Group(start, self.at, (_alone(self._command(depth + 1)),), True)
             case "" | "in":
                 return self._simple(depth)
             case word:
@@ -264,10 +263,12 @@ class Parser(SimpleParser):
     def _for(self, start: int, depth: int) -> Loop:
         self._blanks()
         name, words = "", []
+        test: tuple[Statement, ...] = ()
         if self.text.startswith("((", self.at):
             end = self.words._arithmetic_end(self.at + 2)
             if not end:
                 raise SyntaxFault("unterminated for", start)
+            test = (_alone(Test(self.at, end, _set_by(self.text[self.at : end]))),)
             self.at = end
         else:
             variable = self.words.word(self.at, depth)
@@ -296,7 +297,7 @@ class Parser(SimpleParser):
         else:
             raise SyntaxFault("expected 'do'", self.at)
         redirects = self._redirects(depth)
-        return Loop(start, self.at, name, tuple(words), (), body, redirects)
+        return Loop(start, self.at, name, tuple(words), test, body, redirects)
 
     def _case(self, start: int, depth: int) -> Case:
         self.at += len("case")
@@ -352,15 +353,7 @@ class Parser(SimpleParser):
         if isinstance(command, Group) and not command.subshell:
             body = command.body
         else:
-            body = (
-                Statement(
-                    command.start,
-                    command.end,
-                    (Pipeline(command.start, command.end, (command,)),),
-                    (),
-                    False,
-                ),
-            )
+            body = (_alone(command),)
         return Function(start, self.at, name, body, self.source)
 
     def _test(self, start: int, depth: int) -> Test:
@@ -380,6 +373,17 @@ class Parser(SimpleParser):
             words.append(word)
         self._redirects(depth)
         return Test(start, self.at, (), tuple(words))
+
+
+def _alone(command: Command) -> Statement:
+    """The statement that is one command."""
+    start, end = command.start, command.end
+    return Statement(start, end, (Pipeline(start, end, (command,)),), (), False)
+
+
+def _set_by(sums: str) -> tuple[str, ...]:
+    """The variables that arithmetic assigns."""
+    return tuple(a or b for a, b in _ARITHMETIC_SET.findall(sums))
 
 
 def parse_within(source: Source, work: int) -> tuple[Script, int]:

@@ -257,7 +257,9 @@ class Programs(Expander):
                 self.program(
                     as_source(parts_of(word, state)),
                     inner,
-                    replace(frame, scope=scope, nested=frame.nested + 1, uses=names, pipeline=False),
+                    replace(
+                        frame, scope=scope, nested=frame.nested + 1, uses=names, pipeline=False, ways=None
+                    ),
                 )
                 return True
             if text is not None and not text.startswith("-"):
@@ -265,7 +267,9 @@ class Programs(Expander):
         for redirect in node.redirects:
             for heredoc in redirect.heredoc:
                 path = (*frame.path, self.mark(redirect))
-                fed = replace(frame, scope=Scope.HEREDOC, path=path, nested=frame.nested + 1, depends=True)
+                fed = replace(
+                    frame, scope=Scope.HEREDOC, path=path, nested=frame.nested + 1, depends=True, ways=None
+                )
                 self.program(node.source.part(heredoc.start, heredoc.end), inner, fed)
                 return True
         return True
@@ -279,7 +283,7 @@ class Programs(Expander):
         self.program(
             as_source(self.joined(words, state)),
             State(),
-            replace(frame, scope=scope, nested=frame.nested + 1, pipeline=False),
+            replace(frame, scope=scope, nested=frame.nested + 1, pipeline=False, ways=None),
         )
 
     def heredoc(self, source: Source, heredoc: Heredoc, node: Simple | None, frame: Frame) -> None:
@@ -306,6 +310,7 @@ class Programs(Expander):
             called=False,
             calls=99,
             nested=frame.nested + 1,
+            ways=None,
         )
         if re.search(r"^\[(?:Unit|Service|Install)\]", body.text, re.MULTILINE):
             for site in foreign_sites(body.text.encode("latin-1"), source.file, unit=True):

@@ -53,6 +53,8 @@ class Registry:
         """by candidate, the statement of the file itself that holds or calls it"""
         self.exports: list[Statement] = []
         """the statements of the file itself that export"""
+        self.references: dict[str, str] = {}
+        """what each name that was declared with `-n` stands for"""
         self.gave_up = False
         self.source = Source("")
         self._lines: dict[str, list[int]] = {}

@@ -130,24 +130,30 @@ class State(Struct):
         exported = self.get(name).exported
         return "maybe" if self.allexport == "maybe" and exported == "no" else exported
 
-    def adopt(self, way: State) -> None:
-        """Become `way`, a copy of this state or of its copies."""
-        layers = _layers(way, self)
-        for layer in reversed(layers):
+    def since(self, base: State) -> State:
+        """A copy of `base`, of which this is a copy or a copy's copy, with all that was changed on the way here."""
+        own: dict[str, Variable] = {}
+        for layer in reversed(_layers(self, base)):
+            own.update(layer.own)
+        return State(own, self.allexport, self.dead, base)
+
+    def adopt(self, way: State, base: State | None = None) -> None:
+        """Become `way`, a copy of this state or of its copies; see `join`."""
+        for layer in reversed(_layers(way, base or self)):
             self.own.update(layer.own)
         self.allexport, self.dead = way.allexport, way.dead
 
-    def join(self, ways: list[State]) -> int:
-        """Become the state behind several ways of which one was taken: copies of this state, or itself; how much work
-        that was."""
+    def join(self, ways: list[State], base: State | None = None) -> int:
+        """Become the state behind several ways of which one was taken: copies of this state, or itself; or, where this is a
+        new copy of `base`, copies of that. How much work that was."""
         alive = [way for way in ways if not way.dead]
         if len(alive) < 2:
-            self.adopt((alive or ways)[0])
+            self.adopt((alive or ways)[0], base)
             return 1
         exports = {way.allexport for way in alive}
         names: dict[str, None] = {}
         for way in alive:
-            for layer in reversed(_layers(way, self)):
+            for layer in reversed(_layers(way, base or self)):
                 names.update(dict.fromkeys(layer.own))
         joined = {}
         work = len(names)

@@ -126,6 +126,7 @@ class Loop(Struct, frozen=True, gc=False):
     test: tuple[Statement, ...]
     body: tuple[Statement, ...]
     redirects: tuple[Redirect, ...] = ()
+    until: bool = False
 
 
 class Function(Struct, frozen=True, gc=False):

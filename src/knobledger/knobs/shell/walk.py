@@ -7,13 +7,13 @@ ways differ the reader says that it depends.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import assert_never
+from typing import Literal, assert_never
 
 from msgspec.structs import replace
 
 from knobledger.knobs.occurrence import Dialect, Scope
 from knobledger.knobs.shell.commands import Commands
-from knobledger.knobs.shell.frame import Frame
+from knobledger.knobs.shell.frame import Frame, Ways
 from knobledger.knobs.shell.source import Source
 from knobledger.knobs.shell.state import Arg, Elements, Hole, State, Variable
 from knobledger.knobs.shell.syntax import (
@@ -28,7 +28,9 @@ from knobledger.knobs.shell.syntax import (
     Simple,
     Statement,
     Test,
+    Word,
 )
+from knobledger.knobs.shell.values import literal_text
 
 CALLS = 8
 """How deep calls of functions are followed."""
@@ -61,7 +63,12 @@ class Walker(Commands):
             if id(function) not in self.called:
                 self.called.add(id(function))
                 inner = replace(
-                    frame, scope=Scope.FUNCTION, path=(self.mark(function),), called=False, calls=CALLS
+                    frame,
+                    scope=Scope.FUNCTION,
+                    path=(self.mark(function),),
+                    called=False,
+                    calls=CALLS,
+                    ways=Ways(state, call=True),
                 )
                 self.statements(function.body, state.copy(), inner)
 
@@ -71,7 +78,7 @@ class Walker(Commands):
         first, rest = statement.pipelines[0], statement.pipelines[1:]
         if statement.background:
             state = state.copy()
-            frame = replace(frame, background=True)
+            frame = replace(frame, background=True, ways=None)
         self._pipeline(first, state, frame)
         for pipeline in rest:
             arm = state.copy()
@@ -84,7 +91,7 @@ class Walker(Commands):
             self._command(pipeline.commands[0], state, frame)
             return
         for command in pipeline.commands:
-            self._command(command, state.copy(), replace(frame, pipeline=True))
+            self._command(command, state.copy(), replace(frame, pipeline=True, ways=None))
 
     def _command(self, command: Command, state: State, frame: Frame) -> None:
         self.charge(5)
@@ -94,7 +101,7 @@ class Walker(Commands):
             case Group():
                 self._heredocs(command.redirects, frame)
                 if command.subshell or frame.apart:
-                    inner = replace(frame, scope=Scope.SUBSHELL, pipeline=False, background=False)
+                    inner = replace(frame, scope=Scope.SUBSHELL, pipeline=False, background=False, ways=None)
                     self.statements(command.body, state.copy(), inner)
                 else:
                     self.statements(command.body, state, frame)
@@ -144,13 +151,39 @@ class Walker(Commands):
     def _loop(self, command: Loop, state: State, frame: Frame) -> None:
         for word in command.words:
             self.substitutions(word, state, frame)
-        if command.name:
-            state.own[command.name] = Variable((), state.get(command.name).exported, (Hole(),))
+        ways = Ways(state, frame.ways)
+        inner = replace(frame, loops=frame.loops + 1, ways=ways)
+        way = state.copy()
+        runs = self._runs(command, state, frame)
         # A second round shows what one round leaves behind for the next; in deeper loops it is left out,
         # for it would double the work with each of them.
-        for _ in range(2 if frame.loops < 3 else 1):
-            self.statements(command.test, state, frame)
-            self.statements(command.body, state, replace(frame, loops=frame.loops + 1))
+        for turn in range(2 if frame.loops < 3 else 1):
+            if turn and way.dead:
+                break
+            if command.name:
+                way.own[command.name] = Variable((), way.get(command.name).exported, (Hole(),))
+            self.statements(command.test, way, frame)
+            if not turn and runs == "maybe":
+                ways.left.append(way.since(state))
+            self.statements(command.body, way, inner)
+            if ways.again:
+                ends, ways.again, way = [way, *ways.again], [], state.copy()
+                self.charge(way.join(ends, state))
+        # Behind a loop without end there is only what broke out of it.
+        self.charge(state.join(ways.left if runs == "forever" and ways.left else [way, *ways.left]))
+
+    def _runs(self, command: Loop, state: State, frame: Frame) -> Literal["maybe", "surely", "forever"]:
+        """Whether the body of a loop runs at all."""
+        if command.name:
+            arguments = self.arguments(command.words, state, frame)
+            return "surely" if any(map(_is_there, arguments)) else "maybe"
+        match command.test:
+            case (
+                Statement(pipelines=(Pipeline(commands=(Simple(assignments=(), words=(Word() as word,)),)),)),
+            ):
+                constant = ("false",) if command.until else ("true", ":")
+                return "forever" if literal_text(word) in constant else "maybe"
+        return "maybe"
 
     def call(self, name: str, arguments: tuple[Arg, ...], state: State, frame: Frame) -> bool:
         """Follow a call of a function of the script; False if there is none of that name."""
@@ -171,17 +204,20 @@ class Walker(Commands):
             return
         self.called.add(id(function))
         outer = state.get("@")
-        state.own["@"] = Variable((), "no", (Elements(arguments),))
+        way, ways = state.copy(), Ways(state, call=True)
+        way.own["@"] = Variable((), "no", (Elements(arguments),))
         locals_before, self.locals = self.locals, {}
         inner = replace(
             frame,
             scope=Scope.FUNCTION,
             path=(*frame.path, self.mark(function)),
             calls=frame.calls + 1,
+            ways=ways,
         )
         source, self.source = self.source, function.source
-        self.statements(function.body, state, inner)
+        self.statements(function.body, way, inner)
         self.source = source
+        self.charge(state.join([way, *ways.left]))
         for local, before in self.locals.items():
             state.own[local] = before
         self.locals = locals_before
@@ -200,6 +236,13 @@ class Walker(Commands):
         outer, self.source = self.source, source
         self.statements(script.body, state, frame)
         self.source = outer
+
+
+def _is_there(arg: Arg) -> bool:
+    """Whether an argument is one word at least, whatever the variables in it are."""
+    if arg.word is None or arg.guarded:
+        return False
+    return any(piece.kind not in ("param", "command") for piece in arg.word.pieces)
 
 
 def _unpiped(frame: Frame) -> Frame:

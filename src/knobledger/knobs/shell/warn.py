@@ -76,7 +76,7 @@ def _losing(
     launches: Sequence[Launch],
 ) -> Iterator[Note]:
     deciders = {id(choice) for names in seen for choices in names.values() for choice in choices if choice}
-    read = set(_READ.findall(registry.source.text))
+    used = {*_READ.findall(registry.source.text), *registry.references}
     last: dict[str, int] = {}
     losers = []
     for site in sites:
@@ -90,6 +90,6 @@ def _losing(
         if site.name in last and site.scope in (Scope.EXPORT, Scope.SHELL, Scope.COMMAND):
             line = registry.line_of(site.span[0])
             yield Note(line, f"{site.name!r} is overridden on line {registry.line_of(last[site.name])}")
-        elif launches and site.scope is Scope.SHELL and site.form == "assignment" and site.name not in read:
+        elif launches and site.scope is Scope.SHELL and site.form == "assignment" and site.name not in used:
             line = registry.line_of(site.span[0])
             yield Note(line, f"{site.name!r} is set and never read: it is not exported")

@@ -1,0 +1,4 @@
+#!/bin/bash
+export KA=1
+. ./site.sh
+srv

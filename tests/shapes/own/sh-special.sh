@@ -1,0 +1,4 @@
+#!/bin/sh
+export KA=1
+KA=2 :
+srv
