@@ -21,6 +21,7 @@ class Builder:
         self.strings: list[str] = []
         self.launches = 0
         self.depth = 0
+        self.counters = 0
         self.leaves: list[str] = []
         """what may leave the function or the loop that is being written"""
 
@@ -248,8 +249,10 @@ class Builder:
                 self.leaves = outer
                 return [head, *body, "break", *self.body(), "done"]
             case "counted":
+                self.counters += 1
+                n = f"n{self.counters}"
                 body = self.body_left_by("break", "continue")
-                return ["n=0", "while [ $n -lt 2 ]; do", "n=$((n+1))", *body, "done"]
+                return [f"{n}=0", f"while [ ${n} -lt 2 ]; do", f"{n}=$(({n}+1))", *body, "done"]
             case _:
                 outer, self.leaves = self.leaves, ["break"]
                 body = self.body()
