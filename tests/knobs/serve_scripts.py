@@ -244,27 +244,15 @@ class Builder:
                 return [self.pick("while false; do", "until true; do"), *self.body(), "done"]
             case "once":
                 head = self.pick("while true; do", "until false; do", "while :; do")
-                outer, self.leaves = self.leaves, [word for word in self.leaves if word == "return"]
-                body = self.body()
-                self.leaves = outer
-                return [head, *body, "break", *self.body(), "done"]
+                return [head, *self.body_left_by(), "break", *self.body_left_by(), "done"]
             case "counted":
                 self.counters += 1
                 n = f"n{self.counters}"
                 body = self.body_left_by("break", "continue")
                 return [f"{n}=0", f"while [ ${n} -lt 2 ]; do", f"{n}=$(({n}+1))", *body, "done"]
             case _:
-                outer, self.leaves = self.leaves, ["break"]
-                body = self.body()
-                self.leaves = outer
-                return [
-                    "while true; do",
-                    *body,
-                    f"{self.condition()} && break",
-                    *self.body(),
-                    "break",
-                    "done",
-                ]
+                out = f"{self.condition()} && break"
+                return ["while true; do", *self.body_left_by("break"), out, *self.body_left_by(), "break", "done"]
 
     def body_left_by(self, *words: str) -> list[str]:
         """A body that may be left before its end."""
