@@ -79,7 +79,7 @@ def _seen(folder: Path, index: int) -> list[Seen] | None:
     if b"syntax error" in complaint or b"unexpected eof" in complaint or b"unterminated" in complaint:
         return None
     records = folder / f"records.{index}"
-    return _parsed(records.read_bytes()) if records.exists() else []
+    return parsed(records.read_bytes()) if records.exists() else []
 
 
 def _lay_tools(folder: Path) -> None:
@@ -94,7 +94,8 @@ def _lay_tools(folder: Path) -> None:
             (folder / name).symlink_to(path)
 
 
-def _parsed(data: bytes) -> list[Seen]:
+def parsed(data: bytes) -> list[Seen]:
+    """The records of the stub, in the order in which they were written."""
     fields = data.split(b"\0")
     seen: list[Seen] = []
     at = 0

@@ -252,7 +252,14 @@ class Builder:
                 return [f"{n}=0", f"while [ ${n} -lt 2 ]; do", f"{n}=$(({n}+1))", *body, "done"]
             case _:
                 out = f"{self.condition()} && break"
-                return ["while true; do", *self.body_left_by("break"), out, *self.body_left_by(), "break", "done"]
+                return [
+                    "while true; do",
+                    *self.body_left_by("break"),
+                    out,
+                    *self.body_left_by(),
+                    "break",
+                    "done",
+                ]
 
     def body_left_by(self, *words: str) -> list[str]:
         """A body that may be left before its end."""

@@ -16,8 +16,9 @@ from knobledger.knobs.shell.source import Source
 from knobledger.knobs.shell.state import Arg, Elements, Hole, State, Variable
 from knobledger.knobs.shell.strings import as_source
 from knobledger.knobs.shell.syntax import Assignment, Simple, Word
+from knobledger.knobs.shell.unwrapped import Unwrapped, base_name, text_of
 from knobledger.knobs.shell.values import is_plain, literal_text, slot_of, value_of
-from knobledger.knobs.shell.wrappers import WRAPPERS, Unwrapped, base_name, text_of, unwrap
+from knobledger.knobs.shell.wrappers import WRAPPERS, unwrap
 from knobledger.knobs.site import Site
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -29,7 +30,22 @@ _BUILTINS: Final = frozenset(
     )
 )
 _SPECIAL: Final = frozenset(
-    [":", ".", "break", "continue", "eval", "exit", "export", "readonly", "return", "set", "shift", "times", "trap", "unset"]
+    [
+        ":",
+        ".",
+        "break",
+        "continue",
+        "eval",
+        "exit",
+        "export",
+        "readonly",
+        "return",
+        "set",
+        "shift",
+        "times",
+        "trap",
+        "unset",
+    ]
 )
 """What an assignment in front of outlasts in POSIX mode: its special builtins (POSIX.1-2017, 2.14), but for `exec`."""
 _INERT: Final = OTHERS - _BUILTINS - DECLARERS - WRAPPERS

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from knobledger.knobs.shell.state import Arg
 from knobledger.knobs.shell.syntax import Simple
-from knobledger.knobs.shell.wrappers import Unwrapped, base_name, text_of
+from knobledger.knobs.shell.unwrapped import Unwrapped, base_name, text_of
 from knobledger.knobs.site import Choice, Site
 
 

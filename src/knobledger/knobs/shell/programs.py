@@ -13,11 +13,11 @@ from knobledger.knobs.shell.frame import Frame
 from knobledger.knobs.shell.heredocs import foreign_sites
 from knobledger.knobs.shell.launches import Candidate, rank_of
 from knobledger.knobs.shell.source import Source, decode
-from knobledger.knobs.shell.state import Arg, State, Variable
-from knobledger.knobs.shell.strings import as_source, parts_of
+from knobledger.knobs.shell.state import State, Variable
+from knobledger.knobs.shell.strings import as_source
 from knobledger.knobs.shell.syntax import Function, Heredoc, Simple, Word
+from knobledger.knobs.shell.unwrapped import Setting, Unwrapped, base_name, text_of
 from knobledger.knobs.shell.values import Value, literal_text, slot_of, value_of
-from knobledger.knobs.shell.wrappers import Setting, Unwrapped, base_name, text_of
 from knobledger.knobs.site import Choice, Site
 from knobledger.knobs.slot import Slot
 
@@ -72,6 +72,10 @@ class Programs(Expander):
             if variable.unset:
                 hidden[name] = variable.unset
         seen.update({name: (site,) for name, site in overlay.items()})
+        if unwrapped.open:
+            for name, choices in seen.items():
+                if name not in unwrapped.handed and None not in choices:
+                    seen[name] = (*choices, None)
         if unwrapped.cleared:
             who = unwrapped.wrappers[-1] if unwrapped.wrappers else "the command"
             for name in list(seen):
@@ -153,10 +157,14 @@ class Programs(Expander):
     ) -> None:
         """Follow a program: one that reads another text as a script, or one that may be the launch."""
         source = node.source
-        if unwrapped.remote is not None:
-            self.environment(unwrapped, overlay, state, frame)
-            self._remote(unwrapped.remote, state, frame)
-            return
+        if unwrapped.detached:
+            frame = replace(frame, background=True)
+        if unwrapped.told:
+            seen, _ = self.environment(unwrapped, overlay, state, frame)
+            for args in unwrapped.told:
+                self._told([arg.word for arg in args if arg.word is not None], seen, state, frame)
+            if not unwrapped.args:
+                return
         begins_with_flag = bool(unwrapped.args) and (text_of(unwrapped.args[0]) or "").startswith("-")
         if begins_with_flag and unwrapped.image is None:
             reason = "dead: the command before it ended, and this is a command of its own"
@@ -243,24 +251,11 @@ class Programs(Expander):
     ) -> bool:
         """A shell that reads a string or a heredoc; False if it reads a file."""
         args = unwrapped.args[1:]
-        inner = State()
-        for name, choices in seen.items():
-            inner.own[name] = Variable(choices, "yes", state.get(name).parts, inherited=False)
         for index, arg in enumerate(args):
             text = text_of(arg)
             if text is not None and re.fullmatch(r"-[a-z]*c[a-z]*", text) and index + 1 < len(args):
                 word = args[index + 1].word
-                if word is None:
-                    return True
-                names = frozenset(self.names_used([], [word], state))
-                scope = Scope.SUBSHELL if frame.scope is None else frame.scope
-                self.program(
-                    as_source(parts_of(word, state)),
-                    inner,
-                    replace(
-                        frame, scope=scope, nested=frame.nested + 1, uses=names, pipeline=False, ways=None
-                    ),
-                )
+                self._told([word] if word is not None else [], seen, state, frame)
                 return True
             if text is not None and not text.startswith("-"):
                 return False
@@ -270,20 +265,35 @@ class Programs(Expander):
                 fed = replace(
                     frame, scope=Scope.HEREDOC, path=path, nested=frame.nested + 1, depends=True, ways=None
                 )
-                self.program(node.source.part(heredoc.start, heredoc.end), inner, fed)
+                self.program(node.source.part(heredoc.start, heredoc.end), self._inner(seen, state), fed)
                 return True
         return True
 
-    def _remote(self, args: list[Arg], state: State, frame: Frame) -> None:
-        """`ssh host words`: the words are joined and given to a shell with an environment of its own."""
-        words = [arg.word for arg in args if arg.word is not None]
-        if not words:
-            return
-        scope = Scope.SUBSHELL if frame.scope is None else frame.scope
-        self.program(
-            as_source(self.joined(words, state)),
-            State(),
-            replace(frame, scope=scope, nested=frame.nested + 1, pipeline=False, ways=None),
+    def _told(
+        self, words: list[Word], seen: dict[str, tuple[Choice, ...]], state: State, frame: Frame
+    ) -> None:
+        """Words that are joined and given to a shell, whose environment is `seen`."""
+        if words:
+            self.program(
+                as_source(self.joined(words, state)),
+                self._inner(seen, state),
+                replace(
+                    frame,
+                    scope=Scope.SUBSHELL if frame.scope is None else frame.scope,
+                    nested=frame.nested + 1,
+                    uses=frozenset(self.names_used([], words, state)),
+                    pipeline=False,
+                    ways=None,
+                ),
+            )
+
+    def _inner(self, seen: dict[str, tuple[Choice, ...]], state: State) -> State:
+        """The variables of a shell whose environment is `seen`."""
+        return State(
+            {
+                name: Variable(choices, "yes", state.get(name).parts, inherited=False)
+                for name, choices in seen.items()
+            }
         )
 
     def heredoc(self, source: Source, heredoc: Heredoc, node: Simple | None, frame: Frame) -> None:

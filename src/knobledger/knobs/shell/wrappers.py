@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Struct, field
-
-from knobledger.knobs.shell.source import decode
+from knobledger.knobs.shell.containers import ELSEWHERE, elsewhere
+from knobledger.knobs.shell.sessions import SESSIONS, in_session
 from knobledger.knobs.shell.state import Arg
-from knobledger.knobs.shell.values import literal_text, prefix_text
-
-_SETTING = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+from knobledger.knobs.shell.unwrapped import (
+    SETTING,
+    Setting,
+    Unwrapped,
+    base_name,
+    hand_on,
+    hand_on_list,
+    text_of,
+)
+from knobledger.knobs.shell.values import prefix_text
 
 # Options that take the next word as their value; every other option stands alone.
 _OPTIONS: Final[dict[str, frozenset[str]]] = {
@@ -51,6 +55,8 @@ _OPTIONS: Final[dict[str, frozenset[str]]] = {
         "--partition --nodelist --exclude --job-name --time --account --qos --gpus --gres --mem --mpi --chdir --output "
         "--error --input --ntasks-per-node --gpus-per-node --gpus-per-task --constraint --container-image "
         "--container-mounts --container-workdir --container-name --cpu-bind --export --jobid --distribution",
+        "systemd-run": "-u -p -t -E -H -M --unit --property --setenv --description --slice --uid --gid --nice "
+        "--working-directory --host --machine --service-type --on-active --on-boot --on-calendar --timer-property",
         "ssh": "-p -i -l -o -F -J -L -R -D -W -E -b -c -m -S -w -e -I -O -Q",
         "uv": "--python -p --with --directory --project --extra --env-file",
         "conda": "-n --name -p --prefix --cwd",
@@ -58,62 +64,8 @@ _OPTIONS: Final[dict[str, frozenset[str]]] = {
     }.items()
 }
 _OPTIONS_OF = {"mpiexec": "mpirun", "mpiexec.hydra": "mpirun", "orterun": "mpirun", "micromamba": "conda"}
-_DOCKER_ALONE = re.compile(
-    r"-[ditPq]+|--(?:rm|detach|tty|interactive|privileged|init|publish-all|read-only|no-healthcheck|quiet|"
-    r"oom-kill-disable|sig-proxy|disable-content-trust|no-hosts|replace|tls-verify|http-proxy)"
-)
-CONTAINERS: Final = frozenset(["docker", "podman", "nerdctl"])
-WRAPPERS: Final = frozenset([*_OPTIONS, *_OPTIONS_OF, *CONTAINERS, "env"])
+WRAPPERS: Final = frozenset([*_OPTIONS, *_OPTIONS_OF, *ELSEWHERE, *SESSIONS, "env"])
 """The names of all commands that start another one."""
-
-
-class Setting(Struct, frozen=True, gc=False):
-    """`NAME=value` among a wrapper's words."""
-
-    arg: Arg
-    name: str
-    skip: int
-    """characters of the word's text before the value"""
-    begins: Arg
-    """the first word of it, such as `-e`"""
-    form: str
-    head: bool = False
-    stop: int | None = None
-    """where the value ends in the word's text, if a comma follows"""
-
-
-class Unwrapped(Struct):
-    """What remains when the wrappers are taken off."""
-
-    args: list[Arg]
-    """of the program itself, its name first"""
-    wrappers: list[str] = field(default_factory=list)
-    settings: list[Setting] = field(default_factory=list)
-    removed: set[str] = field(default_factory=set)
-    cleared: bool = False
-    """nothing of the script's environment is handed on"""
-    handed: set[str] = field(default_factory=set)
-    """names that are handed on all the same"""
-    env_files: list[str] = field(default_factory=list)
-    image: Arg | None = None
-    """the image of a container"""
-    remote: list[Arg] | None = None
-    """the words that a shell on another host is given"""
-    execs: bool = False
-
-
-def text_of(arg: Arg) -> str | None:
-    """The argument's text, if it is known."""
-    if arg.word is None:
-        return None
-    text = literal_text(arg.word)
-    return None if text is None else decode(text)
-
-
-def base_name(arg: Arg) -> str:
-    """The last part of a command's path; what is known of it if it begins with an expansion."""
-    text = text_of(arg)
-    return "" if text is None else text.rpartition("/")[2]
 
 
 def unwrap(args: Sequence[Arg]) -> Unwrapped:
@@ -123,9 +75,11 @@ def unwrap(args: Sequence[Arg]) -> Unwrapped:
         if not result.args:
             break
         name = base_name(result.args[0])
-        if name in CONTAINERS:
-            if not _container(result, name):
+        if name in ELSEWHERE:
+            if not elsewhere(result, name):
                 break
+        elif name in SESSIONS:
+            in_session(result, name)
         elif name == "env":
             _env(result)
         elif name in ("uv", "poetry", "conda", "micromamba"):
@@ -138,8 +92,8 @@ def unwrap(args: Sequence[Arg]) -> Unwrapped:
             _skip(result, name)
             if name == "ssh":
                 if result.args:
-                    result.remote = result.args[1:]
-                    result.args = []
+                    result.forget()
+                    result.told, result.args = [result.args[1:]], []
                 break
             if name == "torchrun":
                 break
@@ -155,10 +109,15 @@ def _skip(result: Unwrapped, name: str) -> None:
     options = _OPTIONS[key]
     args = result.args
     at = 1
+    if key in ("sudo", "doas"):
+        # Only their configuration tells what they hand on.
+        result.open = True
+    elif key == "systemd-run" and not any(text_of(arg) == "--scope" for arg in args):
+        result.forget()
     while at < len(args):
         text = text_of(args[at])
         if text is None or not text.startswith("-") or text == "-":
-            if text is not None and key == "sudo" and (match := _SETTING.match(text)):
+            if text is not None and key == "sudo" and (match := SETTING.match(text)):
                 result.settings.append(Setting(args[at], match.group(1), match.end(), args[at], "env"))
                 at += 1
                 continue
@@ -167,13 +126,17 @@ def _skip(result: Unwrapped, name: str) -> None:
             at += 1
             break
         if key == "mpirun" and text in ("-x", "--x") and at + 1 < len(args):
-            _hand_on(result, args[at + 1], 0, args[at], "-x")
+            hand_on(result, args[at + 1], 0, args[at], "-x")
         if key == "mpirun" and text in ("--mca", "-mca", "-genv", "-env"):
             at += 3
             continue
         if key == "srun" and text.startswith("--export"):
             at += _srun_export(result, args, at)
             continue
+        if key == "systemd-run":
+            _set_for_unit(result, args, at, text)
+        elif key == "sudo":
+            _kept(result, args[at], text)
         if key == "nsys" and text == "-":
             break
         at += 2 if text in options else 1
@@ -192,14 +155,20 @@ def _skip(result: Unwrapped, name: str) -> None:
     result.args = args[at:]
 
 
-def _hand_on(result: Unwrapped, arg: Arg, skip: int, begins: Arg, form: str) -> None:
-    if arg.word is None:
-        return
-    text = prefix_text(arg.word)
-    if match := _SETTING.match(text, skip):
-        result.settings.append(Setting(arg, match.group(1), match.end(), begins, form))
-    elif (match := _NAME.fullmatch(text, skip)) and literal_text(arg.word) == text:
-        result.handed.add(match.group())
+def _kept(result: Unwrapped, arg: Arg, text: str) -> None:
+    """Note what `sudo -E` or `sudo --preserve-env=NAME,NAME` hands on."""
+    if text.startswith("--preserve-env="):
+        hand_on_list(result, arg, len("--preserve-env="), arg, "--preserve-env")
+    elif text == "--preserve-env" or (not text.startswith("--") and "E" in text):
+        result.open = False
+
+
+def _set_for_unit(result: Unwrapped, args: list[Arg], at: int, text: str) -> None:
+    """Note what `systemd-run -E NAME=VALUE` sets."""
+    if text in ("-E", "--setenv") and at + 1 < len(args):
+        hand_on(result, args[at + 1], 0, args[at], "-E")
+    elif text.startswith("--setenv="):
+        hand_on(result, args[at], len("--setenv="), args[at], "-E")
 
 
 def _srun_export(result: Unwrapped, args: list[Arg], at: int) -> int:
@@ -213,17 +182,9 @@ def _srun_export(result: Unwrapped, args: list[Arg], at: int) -> int:
         text = text_of(arg)
     if text is None or (size == 1 and not text.startswith("--export=")):
         return size
-    items = text[skip:].split(",")
-    if "ALL" not in items:
+    if "ALL" not in text[skip:].split(","):
         result.cleared = True
-    for item in items:
-        if match := _SETTING.match(item):
-            result.settings.append(
-                Setting(arg, match.group(1), skip + match.end(), args[at], "--export", stop=skip + len(item))
-            )
-        elif item not in ("ALL", "NONE", "NIL"):
-            result.handed.add(item)
-        skip += len(item) + 1
+    hand_on_list(result, arg, skip, args[at], "--export")
     return size
 
 
@@ -250,62 +211,9 @@ def _env(result: Unwrapped) -> None:
             at += 1
         elif text is not None and text.startswith("-"):
             at += 1
-        elif arg.word is not None and (match := _SETTING.match(prefix_text(arg.word))):
+        elif arg.word is not None and (match := SETTING.match(prefix_text(arg.word))):
             result.settings.append(Setting(arg, match.group(1), match.end(), arg, "env"))
             at += 1
         else:
             break
     result.args = args[at:]
-
-
-def _container(result: Unwrapped, name: str) -> bool:
-    """`docker run [options] image command`; False if it is another docker command."""
-    args = result.args
-    at = 1
-    while at < len(args) and (text_of(args[at]) or "").startswith("-"):
-        at += 1
-    verb = text_of(args[at]) if at < len(args) else None
-    if verb == "container":
-        at += 1
-        verb = text_of(args[at]) if at < len(args) else None
-    if verb not in ("run", "exec", "create"):
-        return False
-    at += 1
-    result.wrappers.append(name)
-    result.cleared = True
-    result.handed.clear()
-    result.removed.clear()
-    result.settings = []
-    while at < len(args):
-        arg = args[at]
-        if arg.word is None:
-            at += 1
-            continue
-        text = prefix_text(arg.word)
-        if not text.startswith("-"):
-            break
-        if text in ("-e", "--env") and at + 1 < len(args):
-            _hand_on(result, args[at + 1], 0, arg, "-e")
-            at += 2
-        elif text.startswith("--env="):
-            _hand_on(result, arg, len("--env="), arg, "--env=")
-            at += 1
-        elif text.startswith("-e") and not text.startswith("--"):
-            _hand_on(result, arg, 3 if text.startswith("-e=") else 2, arg, "-e")
-            at += 1
-        elif text == "--env-file" and at + 1 < len(args):
-            result.env_files.append(text_of(args[at + 1]) or "")
-            at += 2
-        elif text.startswith("--env-file="):
-            result.env_files.append((text_of(arg) or "").partition("=")[2])
-            at += 1
-        elif _DOCKER_ALONE.fullmatch(text) or "=" in text:
-            at += 1
-        elif not text.startswith("--") and len(text) > 2:
-            # -p8000:80, or letters of which the last takes a value (-itv).
-            at += 2 if re.fullmatch(r"-[ditPq]+[a-zA-Z]", text) else 1
-        else:
-            at += 2
-    result.image = args[at] if at < len(args) else None
-    result.args = args[at + 1 :]
-    return True
