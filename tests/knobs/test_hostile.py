@@ -57,6 +57,17 @@ AGAIN = [
     *("export K_%d=$K\n", "export A%d=%d\nif x; then B%d=1; fi\nsrv%d\n", "X%d=1 srv%d --k 1\n"),
     *("if x; then A+=(--k 1); else A+=(--k 2); fi\n", "cat > x <<E\nK=1\nE\n", "f(){ K=1; };f\n", "\\a"),
 ]
+# And these inside something that joins the ways through it.
+JOINED = [
+    ("f() {\n", "export K%d=1\n[ x ] && return\n", "}\nf\nsrv\n"),
+    ("f() {\n", "K=%d\n[ x ] && return\n", "}\nf\nsrv $K\n"),
+    ("for i in $x; do\n", "export K=%d\n[ x ] && break\n", "done\nsrv\n"),
+    ("for i in 1 2; do\n", "K%d=1\n[ x ] && continue\n", "done\nsrv\n"),
+    ("case $x in\n", "%d) K=%d;;\n", "esac\nsrv $K\n"),
+    ("", "while [ x ]; do K=%d; done\n", "srv $K\n"),
+    ("f() { K=1; [ x ] && return; J=2; }\n", "A%d=1; f\n", "srv\n"),
+    ("tmux ", "new -d 'K=%d srv' \\; ", "\n"),
+]
 LIMIT_S = 2.0
 pytestmark = pytest.mark.timeout(900)
 
@@ -90,6 +101,19 @@ def test_what_is_looked_at_again_and_again(piece: str) -> None:
     content = "".join(pieces)[:499_000].encode()
     begin = time.process_time()
     reading = Reading.of(content, Dialect.BASH)
+    with suppress(KnobRefused):
+        edit(reading, [Request("K", "2")])
+    assert 0 < reading.work <= MOST
+    assert time.process_time() - begin < 10 * LIMIT_S
+
+
+@pytest.mark.parametrize("count", [1_000, 4_000, 12_000])
+@pytest.mark.parametrize(("head", "piece", "tail"), JOINED, ids=repr)
+def test_many_ways_that_are_joined(head: str, piece: str, tail: str, count: int) -> None:
+    """In numbers that are still followed, and in numbers that are not."""
+    pieces = [piece.replace("%d", str(number)) for number in range(count)]
+    begin = time.process_time()
+    reading = Reading.of(f"{head}{''.join(pieces)}{tail}".encode(), Dialect.BASH)
     with suppress(KnobRefused):
         edit(reading, [Request("K", "2")])
     assert 0 < reading.work <= MOST

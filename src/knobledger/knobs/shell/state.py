@@ -188,7 +188,8 @@ def _join(variables: list[Variable]) -> Variable:
         choices.update(dict.fromkeys(variable.choices))
         if variable.exported != exported:
             exported = "maybe"
-        parts = _join_parts(parts, variable.parts)
+        if len(parts) <= PARTS:
+            parts = _join_parts(parts, variable.parts)
         unset = unset or variable.unset
         reads |= variable.reads
         inherited = inherited and variable.inherited
