@@ -30,22 +30,10 @@ _BUILTINS: Final = frozenset(
     )
 )
 _SPECIAL: Final = frozenset(
-    [
-        ":",
-        ".",
-        "break",
-        "continue",
-        "eval",
-        "exit",
-        "export",
-        "readonly",
-        "return",
-        "set",
-        "shift",
-        "times",
-        "trap",
-        "unset",
-    ]
+    (
+        *(":", ".", "break", "continue", "eval", "exit", "export"),
+        *("readonly", "return", "set", "shift", "times", "trap", "unset"),
+    )
 )
 """What an assignment in front of outlasts in POSIX mode: its special builtins (POSIX.1-2017, 2.14), but for `exec`."""
 _INERT: Final = OTHERS - _BUILTINS - DECLARERS - WRAPPERS

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from knobledger.collecting import no_collection
 from knobledger.knobs.occurrence import Dialect, Launch, Note, Scope
 from knobledger.knobs.shell.comments import commented
-from knobledger.knobs.shell.frame import Frame
+from knobledger.knobs.shell.frame import Frame, Ways
 from knobledger.knobs.shell.launches import Candidate, choose
 from knobledger.knobs.shell.registry import WORK, TooMuch
 from knobledger.knobs.shell.source import Source
@@ -62,7 +63,13 @@ def _read(
     walker.source = source
     state = State(allexport="yes" if dialect is Dialect.ENV else "no")
     try:
-        walker.statements(script.body, state, frame)
+        if dialect is Dialect.ENV:
+            # Whoever sources it goes on behind a `return`.
+            way, ways = state.copy(), Ways(state, call=True)
+            walker.statements(script.body, way, replace(frame, ways=ways))
+            state.join([way, *ways.left])
+        else:
+            walker.statements(script.body, state, frame)
         walker.uncalled(state, frame)
         candidates = choose(list(walker.candidates.values()))
     except TooMuch:

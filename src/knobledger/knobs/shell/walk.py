@@ -177,13 +177,10 @@ class Walker(Commands):
         if command.name:
             arguments = self.arguments(command.words, state, frame)
             return "surely" if any(map(_is_there, arguments)) else "maybe"
-        match command.test:
-            case (
-                Statement(pipelines=(Pipeline(commands=(Simple(assignments=(), words=(Word() as word,)),)),)),
-            ):
-                constant = ("false",) if command.until else ("true", ":")
-                return "forever" if literal_text(word) in constant else "maybe"
-        return "maybe"
+        word = _only_word(command.test)
+        if word is None or word in self.functions:
+            return "maybe"
+        return "forever" if word in (("false",) if command.until else ("true", ":")) else "maybe"
 
     def call(self, name: str, arguments: tuple[Arg, ...], state: State, frame: Frame) -> bool:
         """Follow a call of a function of the script; False if there is none of that name."""
@@ -236,6 +233,18 @@ class Walker(Commands):
         outer, self.source = self.source, source
         self.statements(script.body, state, frame)
         self.source = outer
+
+
+def _only_word(body: tuple[Statement, ...]) -> str | None:
+    """The word that is all of a list of commands; a `!` before it makes it another command."""
+    match body:
+        case (
+            Statement(
+                pipelines=(Pipeline(commands=(Simple(assignments=(), words=(Word() as word,)),)) as pipeline,)
+            ),
+        ):
+            return literal_text(word) if pipeline.start == word.start else None
+    return None
 
 
 def _is_there(arg: Arg) -> bool:

@@ -1,0 +1,6 @@
+#!/bin/bash
+export KA=1
+while ! true; do
+  export KA=2
+done
+srv
