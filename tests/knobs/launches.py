@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -70,7 +72,15 @@ def _run(contents: Sequence[bytes], shell: str) -> list[list[Seen] | None]:
         path = shutil.which(shell) or shell
         command = [path, "-c", _DRIVER, shell, *map(str, range(len(contents)))]
         limit = 60 + _S_EACH * len(contents)
-        subprocess.run(command, cwd=folder, env=env, timeout=limit, check=False, stdin=subprocess.DEVNULL)
+        with subprocess.Popen(
+            command, cwd=folder, env=env, stdin=subprocess.DEVNULL, start_new_session=True
+        ) as shell_process:
+            try:
+                shell_process.wait(limit)
+            except subprocess.TimeoutExpired:
+                # The shell's children too: one of them runs the script that does not end.
+                os.killpg(shell_process.pid, signal.SIGKILL)
+                raise
         return [_seen(folder, index) for index in range(len(contents))]
 
 
