@@ -69,6 +69,14 @@ def test_dash_agrees(seed: int) -> None:
     assert wrong == []
 
 
+@pytest.mark.tool("dash")
+def test_dash_may_keep_the_mark_of_an_assignment_before_a_command() -> None:
+    script = b"set -a\nKA=1 srv --id 1\nset +a\nKA=2\nsrv --id 2\n"
+    assert [seen and seen[-1].env for seen in run([script], "dash") + run([script])] == [{b"KA": b"2"}, {}]
+    [last] = [one for one in Reading.of(script, Dialect.SH, launch=5).occurrences if one.line == 4]
+    assert last.depends
+
+
 @PURE
 @given(content=scripts(), name=st.sampled_from([*NAMES, "--ka", "--kb"]))
 def test_setting_what_is_there_changes_nothing(content: bytes, name: str) -> None:

@@ -87,6 +87,11 @@ class Commands(Programs):
             self._fed(node, frame)
             return
         overlay = self._prefixes(node, frame, statement) if node.assignments else {}
+        if self.dialect is Dialect.SH and state.allexport != "no":
+            # dash leaves the mark on a name that was not set, and exports it once it is; bash --posix does not.
+            for key in overlay:
+                if state.get(key).exported == "no" and None in state.get(key).choices:
+                    state.export(key, "maybe")
         args = self.arguments(words, state, frame)
         if not args:
             return
