@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from knobledger.knobs.shell.unwrapped import Unwrapped, hand_on, hand_on_list, text_of
+from knobledger.knobs.shell.unwrapped import Unwrapped, hand_on, hand_on_list, past_options, text_of
 from knobledger.knobs.shell.values import prefix_text
 
 _DOCKER_ALONE = re.compile(
@@ -47,9 +47,7 @@ def _pod(result: Unwrapped, name: str, verbs: tuple[str, ...]) -> bool:
 def _image(result: Unwrapped, name: str) -> bool:
     """`apptainer exec [options] image command`: it hands its environment on, but for `--cleanenv`."""
     args = result.args
-    at = 1
-    while at < len(args) and (text_of(args[at]) or "").startswith("-"):
-        at += 1
+    at = past_options(args, 1, "")
     if at >= len(args) or text_of(args[at]) not in ("exec", "run"):
         return False
     at += 1
@@ -79,9 +77,7 @@ def _image(result: Unwrapped, name: str) -> bool:
 def _container(result: Unwrapped, name: str) -> bool:
     """`docker run [options] image command`; False if it is another docker command."""
     args = result.args
-    at = 1
-    while at < len(args) and (text_of(args[at]) or "").startswith("-"):
-        at += 1
+    at = past_options(args, 1, "")
     verb = text_of(args[at]) if at < len(args) else None
     if verb == "container":
         at += 1
