@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
-from ledgers import DECODE, SCRIPT, at, edit, manifest
+from ledgers import DECODE, NOON, SCRIPT, at, edit, manifest
 
-from knobledger.event import encode
+from knobledger.event import encode, moment_of
 from knobledger.events.arming import Arming
 from knobledger.events.changes import (
     Applied,
@@ -18,6 +20,7 @@ from knobledger.events.changes import (
     Settled,
     Started,
 )
+from knobledger.events.entry import Event
 from knobledger.events.serving import Before, RestartEnded, RestartStarted, SeenRunning, ServiceRestarted
 from knobledger.events.watching import SeenLive, SeenProcess
 from knobledger.ledger.store import Ledger
@@ -99,7 +102,12 @@ class Acts:
         return self.write(Settled, minute, plan=plan, attempt=attempt, **facts)
 
     def observed(self, minute: float, target: TargetName = DECODE, knob: str = "A", **facts: Any) -> EventId:
-        found = {"path": SCRIPT, "digest": RESULT, "manifest": manifest(), "edits": (edit(knob),)}
+        found = {
+            "path": SCRIPT,
+            "digest": RESULT,
+            "manifest": manifest(),
+            "edits": (edit(knob),) if knob else (),
+        }
         return self.write(Observed, minute, target=target, **found, **facts)
 
     def arming(self, minute: float, plan: EventId, target: TargetName = DECODE) -> EventId:
@@ -130,3 +138,12 @@ class Acts:
 
     def ended(self, minute: float, chain: EventId) -> EventId:
         return self.write(RestartEnded, minute, chain=chain, outcome="done")
+
+
+def told(events: Mapping[EventId, Event]) -> set[str]:
+    """Each event by its kind and its minute; of several in the same minute the others by a number."""
+    found = Counter[str]()
+    for event in events.values():
+        minute = (moment_of(event.at) - NOON).total_seconds() / 60
+        found[f"{event.kind} {minute:g}"] += 1
+    return {f"{name} #{n}" if n > 1 else name for name, count in found.items() for n in range(1, count + 1)}
