@@ -65,6 +65,11 @@ def test_an_empty_ledger(ledger: Ledger) -> None:
     assert Index(ledger).rebuild() == 0
 
 
+def test_tables_that_lie_in_the_order_of_their_keys(ledger: Ledger) -> None:
+    made = Index(ledger).reader().execute("SELECT name FROM sqlite_master WHERE sql LIKE '%WITHOUT ROWID%'")
+    assert sorted(name for (name,) in made) == ["edit", "facet", "parent"]
+
+
 def test_what_is_found_by_a_knob(ledger: Ledger) -> None:
     """Plans and observations with an edit of it, and everything about such a plan."""
     mine = change(ledger, 0)

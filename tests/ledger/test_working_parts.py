@@ -129,6 +129,19 @@ def test_a_plan_comes_whole_with_its_targets_and_services(acts: Acts) -> None:
     assert full == {plan}
 
 
+@pytest.mark.parametrize("target", [DECODE, ENV])
+def test_a_plan_comes_with_the_restarts_of_its_files_services(acts: Acts, target: TargetName) -> None:
+    plan = acts.plan(0, target)
+    for minute, service in ((30, "gpu1/decode"), (40, "gpu1/prefill")):
+        chain = acts.chain(minute, service)
+        acts.restarted(minute + 1, chain, service, fresh=False)
+        acts.ended(minute + 2, chain)
+    assert asked(acts, lambda taken: taken.entry(plan)) == {
+        *("planned 0", "restart_started 30", "service_restarted 31", "restart_ended 32"),
+        *WRITTEN,
+    }
+
+
 def test_an_event_of_a_plan_comes_with_that(acts: Acts) -> None:
     plan, approved, started, _ = acts.change(0)
     acts.change(10)  # the same knob

@@ -265,7 +265,7 @@ def changed_lines(name: str) -> set[int]:
     """
     first, old, new = _both(name)
     lines = {
-        first + line
+        first + min(line, len(old) - 1)  # what was added at the end comes by where the last line does
         for tag, start, end, _, _ in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
         if tag != "equal"
         for line in range(start, max(end, start + 1))
