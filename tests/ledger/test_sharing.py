@@ -144,8 +144,10 @@ def test_both_sides_are_merged(wherever: Clones) -> None:
     say(there, "there late", 9)
     say(there, "there early", 1)
     edit(there, "hosts.toml", 9, "there")
-    edit(there, "notes.txt", 1, "not committed")
     git(there, "commit", "-qm", "hosts, there", "hosts.toml")
+    edit(there, "notes.txt", 1, "not committed")
+    (there / "draft").write_text("staged\n")
+    git(there, "add", "draft")
     theirs, ours = head(shared, "main"), head(there)
     came = exchange(there)
     assert (texts(came), came.sent) == (["here"], 2)
@@ -155,6 +157,7 @@ def test_both_sides_are_merged(wherever: Clones) -> None:
     assert head(there, f"{merged[3]}^") == ours, "our commit of the events is on top of our own work"
     assert (there / "hosts.toml").read_text().splitlines()[::8] == ["here", "there"]
     assert git(there, "diff", "--name-only", "--relative") == "notes.txt\n"
+    assert git(there, "diff", "--name-only", "--relative", "--cached") == "draft\n"
     assert head(there) == head(shared, "main") == head(there, "origin/main")
     assert texts(exchange(here)) == ["there early", "there late"]
     assert files(Ledger(here)) == files(Ledger(there))
@@ -182,20 +185,23 @@ def test_other_files_in_the_ledger_are_merged_and_not_counted(clones: Clones) ->
     here, there, _ = clones
     exchange(here)
     (there / "ledger" / "events").mkdir(parents=True)
-    (there / "ledger" / "events" / "README").write_text("what this is\n")
+    for name in ("README", ".first"):
+        (there / "ledger" / "events" / name).write_text("what this is\n")
+    say(there, "between them")
     (there / f"{'0' * 64}.json").write_text("no event of ours, as it lies elsewhere\n")
     push(there)
     (there / "ledger" / "events" / "README").write_text("changed\n")
     push(there)
     say(here, "one")
     came = exchange(here)
-    assert (came.received, came.sent) == ((), 1)
+    assert (texts(came), came.sent) == (["between them"], 1)
     (there / "ledger" / "events" / "README").unlink()
     assert exchange(there).received
     git(there, "checkout", "-q", "--", "ledger")
 
 
-def test_a_tag_is_not_taken_along(clones: Clones) -> None:
+def test_tags_are_not_taken_along(clones: Clones) -> None:
+    git(clones.here, "config", "remote.origin.tagOpt", "--tags")
     say(clones.there, "one")
     exchange(clones.there)
     git(clones.there, "tag", "v1")
@@ -220,14 +226,19 @@ def test_an_empty_remote_gets_everything(wherever: Clones) -> None:
 
 def test_a_branch_without_an_upstream_goes_to_that_of_its_name(clones: Clones) -> None:
     here, there, shared = clones
-    git(here, "switch", "-q", "-c", "feature/x")
+    main = head(there)
+    for root in (here, there):
+        git(root, "switch", "-q", "-c", "work/x")
     say(here, "one")
     told = exchange(here)
-    assert (told.remote, told.branch, told.sent) == ("origin", "feature/x", 1)
-    assert head(here) == head(shared, "feature/x") == head(here, "origin/feature/x")
-    assert head(shared, "main") == head(there)
-    say(here, "two", 1)
-    assert exchange(here).sent == 1
+    assert (told.remote, told.branch, told.sent) == ("origin", "work/x", 1)
+    assert head(here) == head(shared, "work/x") == head(here, "origin/work/x")
+    assert head(shared, "main") == main
+    say(there, "two", 1)
+    told = exchange(there)
+    assert (texts(told), told.sent) == (["one"], 1)
+    assert texts(exchange(here)) == ["two"]
+    assert head(shared, "main") == main
 
 
 def test_the_upstream_may_be_called_otherwise(clones: Clones) -> None:
