@@ -188,7 +188,11 @@ def test_other_files_in_the_ledger_are_merged_and_not_counted(clones: Clones) ->
     for name in ("README", ".first"):
         (there / "ledger" / "events" / name).write_text("what this is\n")
     say(there, "between them")
-    (there / f"{'0' * 64}.json").write_text("no event of ours, as it lies elsewhere\n")
+    for root in (here, there):
+        # no event of ours, as it lies elsewhere
+        (root / f"{id_of(root.name.encode())}.json").write_text("{}")
+    git(here, "add", "-A")
+    git(here, "commit", "-qm", "a file of that form")
     push(there)
     (there / "ledger" / "events" / "README").write_text("changed\n")
     push(there)

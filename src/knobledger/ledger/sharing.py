@@ -280,7 +280,4 @@ def _push(repository: Repository, remote: str, branch: str, theirs: str | None) 
             f"what came in is here, but {remote!r} took nothing: {error}",
             hint=f"`git push {remote}` says more; `knob sync` again later",
         ) from error
-    # the remote-tracking branch, as git's own push would leave it
-    with suppress(GitFailed):
-        run(repository.folder, "update-ref", f"refs/remotes/{remote}/{branch}", str(repository.head))
     return True
