@@ -23,11 +23,12 @@ def top(tmp_path: Path) -> Path:
 
 
 def held(top: Path, name: str = "note.md", content: bytes = BEFORE) -> Path:
-    """A file that is committed beside another one."""
+    """A file that is committed, with another one beside it and in each folder above."""
     path = top / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-    path.with_name("another").touch()
+    for folder in Path(name).parents:
+        (top / folder / "another").touch()
     git(top, "add", "-A")
     git(top, "commit", "-qm", "the operator's")
     return path
@@ -49,11 +50,19 @@ OWN = "it holds edits of your own beside the addendum"
 
 
 @pytest.mark.parametrize(
-    "name", ["note.md", "docs/note.md", "docs/a b/ü/note.md", "docs/x[1].md", "docs/:(top)x"]
+    "name",
+    [
+        "note.md",
+        "docs/note.md",
+        "docs/a b/ü/note.md",
+        "docs/x[1].md",
+        "docs/:(top)x",
+        "docs/-x.md",
+        "docs/BOX/note.md",
+    ],
 )
 def test_one_file_and_nothing_else(top: Path, name: str) -> None:
     held(top, "docs/x1.md", b"would be meant by x[1].md, and sorts before it")
-    held(top, "another")
     path = held(top, name)
     (top / "another").write_text("not staged\n")
     (top / "staged").write_text("staged\n")
@@ -70,6 +79,7 @@ def test_one_file_and_nothing_else(top: Path, name: str) -> None:
 
 def test_who_holds_it(top: Path) -> None:
     assert in_git(held(top, "top.md")) is True
+    assert in_git(held(top, "docs/BOX/note.md")) is True
     path = held(top, "docs/note.md")
     (top / "docs" / "new.md").touch()
     (top / "drafts").mkdir()
