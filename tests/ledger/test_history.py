@@ -726,6 +726,13 @@ def test_whose_lock_it_is_is_asked_without_harm(ledger: Ledger) -> None:
     assert alive.returncode == -signal.SIGTERM  # and by no signal before
 
 
+def test_git_fails_with_odd_bytes_or_without_a_word(ledger: Ledger) -> None:
+    with pytest.raises(repositories.GitFailed, match="no-such-\N{REPLACEMENT CHARACTER}"):
+        _run(ledger.root, "no-such-\udcff")
+    with pytest.raises(repositories.GitFailed, match="git config ended with status 1"):
+        _run(ledger.root, "config", "no.such")
+
+
 def test_a_commit_without_a_message(ledger: Ledger) -> None:
     assert commit(ledger.root, [ledger.append(note())], "").commit
     assert git(ledger.root, "reflog", "-1", "--format=%gs").strip() == "commit:"

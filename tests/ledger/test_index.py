@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -62,6 +63,11 @@ def test_it_holds_the_same_events_as_the_files(ledger: Ledger) -> None:
 def test_an_empty_ledger(ledger: Ledger) -> None:
     assert Index(ledger).find() == []
     assert Index(ledger).rebuild() == 0
+
+
+def test_tables_that_lie_in_the_order_of_their_keys(ledger: Ledger) -> None:
+    made = Index(ledger).reader().execute("SELECT name FROM sqlite_master WHERE sql LIKE '%WITHOUT ROWID%'")
+    assert sorted(name for (name,) in made) == ["edit", "facet", "parent"]
 
 
 def test_what_is_found_by_a_knob(ledger: Ledger) -> None:
@@ -253,13 +259,37 @@ def test_a_read_only_workspace_is_indexed_in_memory(ledger: Ledger) -> None:
     assert len(index.find()) == 5
 
 
-def test_an_index_that_can_not_be_opened_for_writing(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_may_only_be_read_is_left_alone(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     change(ledger)
-    Index(ledger).find()
+    index = Index(ledger)
+    index.find()
+    index.close()
+    before = index.path.read_bytes()
     # root may write everywhere, so the question itself is answered here
-    monkeypatch.setattr(indices.os, "access", lambda *_: False)
+    monkeypatch.setattr(indices.os, "access", lambda _, mode: not mode & os.W_OK)
     ledger.append(note("new", 10))
     assert len(Index(ledger).find()) == 5
+    assert index.path.read_bytes() == before
+
+
+def test_a_row_that_is_no_event(ledger: Ledger) -> None:
+    id_ = ledger.append(note())
+    index = Index(ledger)
+    with index.reader() as connection:
+        connection.execute("UPDATE event SET body = '{}'")
+    with pytest.raises(LedgerBroken, match=f"the event {id_} can't be read") as error:
+        index.find()
+    assert error.value.hint == "`knob verify`"
+
+
+def test_one_thread_opens_it_and_another_one_asks(ledger: Ledger) -> None:
+    change(ledger)
+    index = Index(ledger)
+    expected = index.find()
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(index.find).result() == expected
 
 
 def test_two_processes_update_at_once(ledger: Ledger) -> None:

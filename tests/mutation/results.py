@@ -24,6 +24,13 @@ KILLED, SURVIVED, UNREACHED = 1, 0, 33
 """as mutmut's exit codes"""
 _KEPT = Path(__file__).with_name("kept.toml")
 _WORDING = "only the words of a message differ"
+_LETTERS = "the same: SQL makes no difference between small and capital letters there"
+_BY_RULE = (_WORDING, _LETTERS)
+"""reasons that are seen by the change itself; all others stand in `kept.toml`"""
+_SQL = re.compile(r"\b(SELECT|FROM|WHERE|JOIN|INSERT|DELETE|PRAGMA|LIMIT|AND|OR|ON|IN|NULL)\b")
+_QUOTED = re.compile(r'("[^"]*")')
+_SQL_DATA = re.compile(r"('[^']*'|:\w+)")
+"""texts, and the names of parameters"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +50,32 @@ class Survivor:
 
     @property
     def only_words(self) -> bool:
-        """Several words between quotes were put into other letters; what is in braces is code."""
-        if self.was.startswith("case ") or re.findall("{.*?}", self.was) != re.findall("{.*?}", self.now):
+        """Several words between quotes were put into other letters; what is in braces is code, what is yielded is data."""
+        if self.was.startswith(("case ", "yield ")) or _SQL.search(self.was) or not self._same_code:
             return False
         was, now = (
             re.sub(r'"[^"]* [^"]*"', lambda text: text[0].replace("XX", "").casefold(), line)
             for line in (self.was, self.now)
         )
         return was == now
+
+    @property
+    def only_letters_of_sql(self) -> bool:
+        """Keywords and names of a text in SQL were put into other letters; the data in it is the same."""
+        old, new = _QUOTED.split(self.was), _QUOTED.split(self.now)
+        return (
+            self._same_code
+            and len(old) == len(new)
+            and all(
+                was == now or (_SQL.search(was) and _without_letters(was) == _without_letters(now))
+                for was, now in zip(old, new, strict=True)
+            )
+        )
+
+    @property
+    def _same_code(self) -> bool:
+        """The code in f-strings."""
+        return re.findall("{.*?}", self.was) == re.findall("{.*?}", self.now)
 
 
 @dataclass(slots=True)
@@ -114,13 +139,17 @@ class Results:
                     f"\n[[kept]]  # {one.name}\nwhere = {json.dumps(one.place)}\nwas = {json.dumps(one.was)}"
                 )
                 print(f'now = {json.dumps(one.now)}\nwhy = ""')
-            row = (one.place, one.was, one.now) if why != _WORDING else (self.module(one.name), "", "")
+            row = (one.place, one.was, one.now) if why not in _BY_RULE else (self.module(one.name), "", "")
             rows[(*row, why)] += 1
         print("\n| where | was | became | why it stays |\n|---|---|---|---|")
         for (place, was, now, why), count in sorted(rows.items()):
-            cells = (_cell(text) if why != _WORDING else f"{count} strings" for text in (was, now))
+            cells = (_cell(text) if why not in _BY_RULE else f"{count} strings" for text in (was, now))
             print(f"| {place} | {' | '.join(cells)} | {why} |")
         return unknown
+
+
+def _without_letters(sql: str) -> list[str]:
+    return [part if _SQL_DATA.fullmatch(part) else part.casefold() for part in _SQL_DATA.split(sql)]
 
 
 def _word(name: str, code: int | None, refused: set[str]) -> str:
@@ -144,7 +173,9 @@ def _reasons() -> dict[tuple[str, str, str], str]:
 
 def _why(known: dict[tuple[str, str, str], str], one: Survivor) -> str:
     """The reason why a survivor is right; empty: there is none."""
-    return _WORDING if one.only_words else known.get((one.place, one.was, one.now), "")
+    if one.only_words:
+        return _WORDING
+    return _LETTERS if one.only_letters_of_sql else known.get((one.place, one.was, one.now), "")
 
 
 @cache
@@ -234,7 +265,7 @@ def changed_lines(name: str) -> set[int]:
     """
     first, old, new = _both(name)
     lines = {
-        first + line
+        first + min(line, len(old) - 1)  # what was added at the end comes by where the last line does
         for tag, start, end, _, _ in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
         if tag != "equal"
         for line in range(start, max(end, start + 1))

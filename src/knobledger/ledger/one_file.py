@@ -39,7 +39,8 @@ def commit_file(
             return Committed(None, "")
         place = f"{folder}/{path.name}" if folder else path.name
         mine = (FILE_MODE, repository.objects.id_of("blob", before))
-        staged = run(path.parent, "ls-files", "-s", "-z", "--full-name", "--", path.name)
+        asked = ("--literal-pathspecs", "ls-files", "-s", "-z", "--", path.name)
+        staged = run(path.parent, *asked)
         if held != mine or staged.split(b" ")[1:2] != [mine[1].hex().encode()]:
             return Committed(
                 None, f"{path.name} is not committed: it holds edits of your own beside the addendum"

@@ -24,6 +24,9 @@ from knobledger.ledger.objects import Objects, Tree
 _STALE_LOCK_S = 5.0
 """A lock of ours is held for some 20 ms; one of this age whose process is gone was left by a crash."""
 
+_WHY = ("fatal: ", "error: ", " ! ")
+"""what git begins the line with that says why it failed"""
+
 
 class GitFailed(Exception):
     """A git command failed, or there is no git. The message is git's own, one line, or ours."""
@@ -264,7 +267,9 @@ def run(folder: Path, *argv: str, stdin: bytes = b"", env: Mapping[str, str] | N
         raise GitFailed(f"git can't be run: {_reason(e)}") from e
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise GitFailed(said[0] if said else f"git {argv[0]} ended with status {done.returncode}")
+        # a push begins with where it goes to, and others with a warning or a hint
+        why = next((line.strip() for line in said if line.startswith(_WHY)), said[0] if said else "")
+        raise GitFailed(why or f"git {argv[0]} ended with status {done.returncode}")
     return done.stdout
 
 

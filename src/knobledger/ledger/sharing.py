@@ -146,7 +146,7 @@ def _merge(root: Path, repository: Repository, theirs: str, name: str) -> tuple[
         except _Clash as clash:
             _union(root, contents)
             raise Conflict(
-                f"the events of {name} are in; but {clash} was changed here and there, and nothing was sent",
+                f"the events of {name} are in; but {clash}, and nothing was sent",
                 hint=f"`git merge {name}` and settle it, then `knob sync`",
             ) from clash
     _move(repository, ours, made, name, root, contents)
@@ -191,7 +191,7 @@ def _proven(repository: Repository, path: str, blob: str, name: str) -> bytes:
 
 
 class _Clash(Exception):
-    """Files that can't be merged; the message names them."""
+    """Files that can't be merged; the message names them, or says why git does not merge."""
 
 
 def _merge_commit(repository: Repository, ours: str, theirs: str, name: str) -> str:
@@ -202,7 +202,9 @@ def _merge_commit(repository: Repository, ours: str, theirs: str, name: str) -> 
             run(folder, "merge-tree", "--write-tree", "--name-only", "--no-messages", ours, theirs)
         )
     except GitFailed as error:
-        raise _Clash(_clashing(repository, ours, theirs) or str(error)) from error
+        both = _clashing(repository, ours, theirs)
+        why = f"{both} was changed here and there" if both else f"git can't merge the rest ({error})"
+        raise _Clash(why) from error
     made = run(folder, "commit-tree", tree.strip(), "-p", ours, "-p", theirs, "-m", f"ledger: merge {name}")
     return os.fsdecode(made).strip()
 
@@ -278,7 +280,4 @@ def _push(repository: Repository, remote: str, branch: str, theirs: str | None) 
             f"what came in is here, but {remote!r} took nothing: {error}",
             hint=f"`git push {remote}` says more; `knob sync` again later",
         ) from error
-    # the remote-tracking branch, as git's own push would leave it
-    with suppress(GitFailed):
-        run(repository.folder, "update-ref", f"refs/remotes/{remote}/{branch}", str(repository.head))
     return True
