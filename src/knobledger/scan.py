@@ -29,9 +29,11 @@ def masker(env: Mapping[str, str], directory: Path | None) -> Masker:
         return Masker(secrets.token_bytes(32))
 
 
-def scan(paths: Sequence[Path], dialect: str | None, mask: Masker) -> Scan:
-    """Reads files and lists their knobs; many of them on all cores. Raises `Refused` for one that can't be read."""
-    return Scan(tuple(over(paths, partial(_scanned, dialect, mask), partial(_lost, dialect))))
+def scan(paths: Sequence[Path], dialect: str | None, mask: Masker, beside: Sequence[Path] = ()) -> Scan:
+    """Reads files and lists their knobs; many of them on all cores. `beside` are files that these read themselves. Raises
+    `Refused` for one that can't be read."""
+    sides = _sides(beside)
+    return Scan(tuple(over(paths, partial(_scanned, dialect, mask, sides), partial(_lost, dialect))))
 
 
 def scan_edit(
@@ -39,6 +41,7 @@ def scan_edit(
     dialect: str | None,
     requests: Sequence[Request],
     mask: Masker,
+    beside: Sequence[Path] = (),
     *,
     add: bool,
     line: int | None,
@@ -55,7 +58,7 @@ def scan_edit(
         raise Refused(
             f"{os.fspath(output)!r} is the file itself, which `scan` never writes", hint="name another file"
         )
-    reading = _reading(path, dialect)
+    reading = _reading(path, dialect, _sides(beside))
     mask.content(reading)  # what a refusal quotes may be secret
     edited = edit(reading, requests, add=add, line=line, force=force, check=complaint)
     if output is not None:
@@ -63,7 +66,7 @@ def scan_edit(
             output.write_bytes(edited.content)
         except OSError as error:
             raise Refused(f"{os.fspath(output)!r} can't be written: {error.strerror}") from error
-    after = Reading.of(edited.content, reading.dialect)
+    after = Reading.of(edited.content, reading.dialect, sources=reading.sources)
     return ScannedEdit(
         os.fspath(path),
         masked_edits(mask, edited.edits),
@@ -73,12 +76,22 @@ def scan_edit(
     )
 
 
-def _reading(path: Path, dialect: str | None) -> Reading:
+def _bytes(path: Path) -> bytes:
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise Refused(f"{os.fspath(path)!r} can't be read: {error.strerror}") from error
-    return Reading.of(content, _dialect(dialect) if dialect else dialect_of(os.fspath(path), content))
+
+
+def _sides(paths: Sequence[Path]) -> dict[str, bytes]:
+    """The files that others read, by the names by which these are matched (the last part of a path)."""
+    return {path.name: _bytes(path) for path in paths}
+
+
+def _reading(path: Path, dialect: str | None, sides: Mapping[str, bytes]) -> Reading:
+    content = _bytes(path)
+    dialect_read = _dialect(dialect) if dialect else dialect_of(os.fspath(path), content)
+    return Reading.of(content, dialect_read, sources=sides)
 
 
 def _dialect(name: str) -> Dialect:
@@ -94,8 +107,8 @@ def _lost(dialect: str | None, path: Path) -> ScannedFile:
     return ScannedFile(os.fspath(path), _dialect(dialect) if dialect else Dialect.BASH, (), ((1, message),))
 
 
-def _scanned(dialect: str | None, mask: Masker, path: Path) -> ScannedFile:
-    reading = _reading(path, dialect)
+def _scanned(dialect: str | None, mask: Masker, sides: Mapping[str, bytes], path: Path) -> ScannedFile:
+    reading = _reading(path, dialect, sides)
     return ScannedFile(
         os.fspath(path),
         reading.dialect,

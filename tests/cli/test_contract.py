@@ -153,6 +153,21 @@ def test_scan(lab: Lab, tmp_path: Path) -> None:
     assert len(edit["edits"]) == 2
 
 
+def test_scan_with_a_file_that_is_sourced(tmp_path: Path) -> None:
+    (tmp_path / "serve.sh").write_text("export KA=1\n. ./site.sh\nsrv\n")
+    (tmp_path / "site.sh").write_text("export KA=2\n")
+    script, side = str(tmp_path / "serve.sh"), str(tmp_path / "site.sh")
+    alone, told = ask("scan", script)["files"][0], ask("scan", script, "--with", side)["files"][0]
+    assert [warning["line"] for warning in alone["warnings"]] == [2]
+    assert (
+        [(knob["value"], knob["file"], knob["wins"]) for knob in told["knobs"]],
+        [warning["message"] for warning in told["warnings"]],
+    ) == ([("1", None, False), ("2", "site.sh", True)], [])
+    refused = ask("scan", script, "--with", side, "--set", "KA=3", code=1)
+    assert refused["error"]["message"] == "'KA' is decided in 'site.sh'"
+    assert "nope" in ask("scan", script, "--with", str(tmp_path / "nope"), code=1)["error"]["message"]
+
+
 def test_flags_are_knobs_too(lab: Lab) -> None:
     for words in (("--set=--mem-fraction-static=0.9",), ("--", "--mem-fraction-static=0.8")):
         with contextlib.redirect_stdout(io.StringIO()):

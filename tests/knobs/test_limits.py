@@ -76,7 +76,7 @@ def test_what_may_end_a_script_early_is_taken_not_to() -> None:
 
 @pytest.mark.parametrize("line", [b". ./side.sh", b"export $(cat side.env)"])
 def test_what_may_set_any_name_is_warned_of_and_decides_nothing(line: bytes) -> None:
-    assert "may set any name; both are warned of" in PAGE
+    assert "may set any name; all are warned of" in PAGE
     reading = Reading.of(b"export K=1\n" + line + b"\nsrv\n", Dialect.BASH)
     assert reading.decided()["K"].value == "1"
     assert [warning.line for warning in reading.warnings] == [2]

@@ -206,6 +206,10 @@ def scan(
     output: Annotated[
         Path | None, typer.Option("-o", metavar="OUT", help="Write the edited copy here.")
     ] = None,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option("--with", metavar="FILE", help="A file that these source, or read by EnvironmentFile=."),
+    ] = None,
 ) -> int:
     """List the knobs of files, or show the edit that would be made. No host is needed, FILE is never written."""
     from knobledger.scan import masker, scan, scan_edit
@@ -214,9 +218,11 @@ def scan(
     requests = [assignment(text) for text in sets or ()] + [removal(text) for text in unsets or ()]
     if requests:
         return session.show(
-            scan_edit(files, dialect, requests, mask, add=add, line=line, force=force, output=output)
+            scan_edit(
+                files, dialect, requests, mask, beside or (), add=add, line=line, force=force, output=output
+            )
         )
-    return session.show(scan(files, dialect, mask))
+    return session.show(scan(files, dialect, mask, beside or ()))
 
 
 def said_moment(workspace: Workspace, text: str, *, echo: bool = True) -> Resolved:

@@ -22,6 +22,7 @@ from knobledger.knobs.shell.values import (
     is_plain,
     prefix_text,
     slot_of,
+    unquoted,
     value_of,
     whole_text,
 )
@@ -221,12 +222,13 @@ class Assigner(Registry):
             return Scope.SUBSHELL
         return frame.scope or (Scope.EXPORT if exported else Scope.SHELL)
 
-    def disturb(self, name: str, state: State, reason: str) -> None:
-        """The variable, or what it is a reference to, gets a value that is written nowhere."""
+    def disturb(self, name: str, state: State, reason: str, *, keeps: bool = True) -> None:
+        """The variable, or what it is a reference to, gets a value that is written nowhere; with `keeps` it may keep the one
+        that it has."""
         name = self.references.get(name, name)
         variable = state.get(name)
         exported = state.exported_when_set(name)
-        sites = tuple(choice for choice in variable.choices if choice is not None)
+        sites = tuple(choice for choice in variable.choices if choice is not None and keeps)
         state.own[name] = Variable((*sites, None), exported, (Hole(),), reason, frozenset(), False, True)
 
     def unset(self, name: str, state: State, reason: str) -> None:
@@ -269,9 +271,7 @@ class Assigner(Registry):
         self, word: Word, state: State, frame: Frame, statement: tuple[int, int], alone: bool
     ) -> None:
         """Follow `${NAME:=word}` in a command's words (mostly of `:`)."""
-        pieces: list[Piece] = []
-        for piece in word.pieces:
-            pieces.extend(piece.parts if piece.kind == "double" else (piece,))
+        pieces = unquoted(word)
         for piece in pieces:
             if piece.kind != "param" or piece.op not in (":=", "=") or not _NAME.fullmatch(piece.text):
                 continue

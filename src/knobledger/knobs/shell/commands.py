@@ -15,13 +15,15 @@ from knobledger.knobs.shell.simple import DECLARERS
 from knobledger.knobs.shell.source import Source
 from knobledger.knobs.shell.state import Arg, Elements, Hole, State, Variable
 from knobledger.knobs.shell.strings import as_source
-from knobledger.knobs.shell.syntax import Assignment, Simple, Word
+from knobledger.knobs.shell.syntax import Assignment, Piece, Simple, Word
 from knobledger.knobs.shell.unwrapped import Unwrapped, base_name, text_of
-from knobledger.knobs.shell.values import is_plain, literal_text, slot_of, value_of
+from knobledger.knobs.shell.values import is_plain, literal_text, slot_of, unquoted, value_of
 from knobledger.knobs.shell.wrappers import WRAPPERS, unwrap
 from knobledger.knobs.site import Site
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ELEMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\[")
+_NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\+?=|\Z)")
 
 _BUILTINS: Final = frozenset(
     (
@@ -100,6 +102,8 @@ class Commands(Programs):
         if self._builtin(name, unwrapped, node, words, state, frame):
             return
         self._fed(node, frame)
+        if command is None:
+            self._expanded(words[0], unwrapped, state, frame)
         if name and not unwrapped.wrappers:
             before = {key: state.get(key) for key in overlay}
             for key, site in overlay.items():
@@ -111,6 +115,50 @@ class Commands(Programs):
         self.start(node, words, unwrapped, overlay, state, frame)
         if unwrapped.execs and unwrapped.args:
             state.dead = True
+
+    def _expanded(self, word: Word, unwrapped: Unwrapped, state: State, frame: Frame) -> None:
+        """Follow a command whose name is an expansion: it may be a function, or a builtin that sets what its words name."""
+        if unwrapped.wrappers or (unwrapped.args and text_of(unwrapped.args[0]) not in (None, *DECLARERS)):
+            return
+        args = unwrapped.args[1:]
+        for arg in args:
+            if match := _NAMED.match(text_of(arg) or ""):
+                self.disturb(match.group(1), state, f"line {self.line(word.source, word.start)} may set it")
+        ends = [state]
+        for name in self._functions_named(word, state, frame):
+            way = state.copy()
+            self.call(name, tuple(args), way, frame)
+            ends.append(way)
+        if len(ends) > 1:
+            self.charge(state.join(ends))
+
+    def _functions_named(self, word: Word, state: State, frame: Frame) -> list[str]:
+        """The functions of the script that an expanded word may be the name of. A lone variable of which nothing is known is
+        taken for a program, unless it is an argument of the script."""
+        pattern, written = "", False
+        for piece in unquoted(word):
+            if piece.kind in ("bare", "single", "escape", "ansi"):
+                pattern, written = pattern + re.escape(piece.text), True
+            elif piece.kind == "param" and (texts := self._texts_of(piece, state)):
+                pattern += f"(?:{'|'.join(map(re.escape, texts))}{'|.*' if written else ''})"
+            else:
+                pattern += ".*"
+                written = written or (
+                    (piece.text.isdecimal() or piece.text in ("@", "*")) and not frame.calls
+                )
+        if not written and ".*" in pattern:
+            return []
+        return [name for name in self.functions if re.fullmatch(pattern, name)]
+
+    def _texts_of(self, piece: Piece, state: State) -> list[str]:
+        """What is known of the values that an expansion may have."""
+        texts = [
+            choice.value for choice in state.get(piece.text).choices if choice is not None and choice.value
+        ]
+        default = [part.text for part in piece.parts if part.kind == "bare"]
+        if piece.op in (":-", "-", ":=", "=") and len(default) == len(piece.parts) == 1:
+            texts += default
+        return [*texts, *self.looped.get(piece.text, ())]
 
     def _fed(self, node: Simple, frame: Frame) -> None:
         for redirect in node.redirects:
@@ -164,6 +212,8 @@ class Commands(Programs):
                     text = text_of(arg)
                     if text and _NAME.fullmatch(text):
                         self.unset(text, state, f"unset on line {line}")
+                    elif text and (element := _ELEMENT.match(text)):
+                        self.disturb(element.group(1), state, f"an element of it is unset on line {line}")
             case "set":
                 self._set(args, node, state, frame)
             case "shift":
@@ -189,11 +239,10 @@ class Commands(Programs):
 
     def _leave(self, name: str, args: list[Arg], state: State, frame: Frame) -> None:
         """Follow `return`, `break`, `continue`: the way ends here, and goes on behind the call or the loop, or in it."""
-        count = (text_of(args[0]) or "") if args else ""
-        ways = frame.leaves(name, int(count) if count.isdecimal() else 1)
-        if ways is None and name != "return":
+        found = frame.leaves(name, text_of(args[0]) if args else "1")
+        if not found and name != "return":
             return  # there is no loop to leave
-        if ways is not None and not state.dead:
+        for ways in found if not state.dead else ():
             way = state.since(ways.base)
             self.charge(len(way.own))
             (ways.again if name == "continue" else ways.left).append(way)
@@ -244,6 +293,11 @@ class Commands(Programs):
 
     def _eval(self, words: list[Word], state: State, frame: Frame) -> None:
         parts = self.joined(words[1:], state)
+        if parts and isinstance(parts[0], Hole):
+            self.note(
+                self.line(words[0].source, words[0].start),
+                "what eval runs here is not told, and it may set any name",
+            )
         names = frozenset(self.names_used([], words[1:], state))
         scope = frame.scope
         if any(part.guarded for part in parts):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from knobledger.knobs.occurrence import Scope
 from knobledger.knobs.shell.declare import Declarer
 from knobledger.knobs.shell.frame import Frame
+from knobledger.knobs.shell.parse import set_by
 from knobledger.knobs.shell.source import Source
 from knobledger.knobs.shell.state import Arg, Break, Elements, Part, State, Text
 from knobledger.knobs.shell.strings import names_of, operand_words, parts_of, split
@@ -94,11 +95,14 @@ class Expander(Declarer):
         ]
 
     def substitutions(self, word: Word, state: State, frame: Frame) -> None:
-        """Follow the commands inside `$( )` and backticks, which change nothing outside."""
-        todo = [piece for piece in word.pieces if piece.parts or piece.script]
+        """Follow the commands inside `$( )` and backticks, which change nothing outside, and sums, which may."""
+        todo = [piece for piece in word.pieces if piece.parts or piece.script or piece.kind == "arith"]
         while todo:
             piece = todo.pop(0)
-            todo.extend(part for part in piece.parts if part.parts or part.script)
+            todo.extend(part for part in piece.parts if part.parts or part.script or part.kind == "arith")
+            if piece.kind == "arith":
+                for name in set_by(word.source.text[piece.start : piece.end]):
+                    self.disturb(name, state, f"a sum on line {self.line(word.source, piece.start)}")
             if piece.script:
                 inner = replace(frame, scope=Scope.SUBSHELL, background=False, pipeline=False, ways=None)
                 outer, self.source = self.source, piece.source or word.source

@@ -45,18 +45,18 @@ class Frame(Struct, frozen=True, gc=False):
     ways: Ways | None = None
     """the loop or call that `break`, `continue` and `return` leave; None in a subshell, where they end only that"""
 
-    def leaves(self, command: str, loops: int) -> Ways | None:
-        """What `return`, or `break` or `continue` with a number of loops, leaves; None if it is in no such thing."""
+    def leaves(self, command: str, count: str | None) -> list[Ways]:
+        """What `return`, or `break` or `continue` with a number of loops, may leave: any, if the number is not told."""
         ways = self.ways
+        loops: list[Ways] = []
+        while ways is not None and not ways.call:
+            loops.append(ways)
+            ways = ways.outer
         if command == "return":
-            while ways is not None and not ways.call:
-                ways = ways.outer
-            return ways
-        if ways is None or ways.call:
-            return None
-        while loops > 1 and ways.outer is not None and not ways.outer.call:
-            ways, loops = ways.outer, loops - 1
-        return ways
+            return [ways] if ways is not None else []
+        if count is None or not count.isdecimal() or count == "0":
+            return loops
+        return loops[min(int(count), len(loops)) - 1 :][:1]
 
     @property
     def apart(self) -> bool:

@@ -28,6 +28,7 @@ from knobledger.knobs.shell.words import DEPTH, SyntaxFault, whole_piece
 
 _ARITHMETIC_SET = re.compile(
     r"([A-Za-z_][A-Za-z0-9_]*)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|([A-Za-z_]\w*)\s*(?:\+\+|--)"
+    r"|(?:\+\+|--)\s*([A-Za-z_]\w*)"
 )
 _SETTING = re.compile(
     r"(export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)="
@@ -182,7 +183,7 @@ class Parser(SimpleParser):
         if self.text.startswith("((", start) and (end := self.words._arithmetic_end(start + 2)):
             self.at = end
             self._redirects(depth)
-            return Test(start, self.at, _set_by(self.text[start:end]))
+            return Test(start, self.at, set_by(self.text[start:end]))
         if self.text.startswith("(", start):
             body, end = self.nested_list(start + 1, ")", depth + 1)
             if not body:
@@ -203,10 +204,10 @@ class Parser(SimpleParser):
                 test = self._body("do", depth)
                 body = self._body("done", depth)
                 redirects = self._redirects(depth)
-                return Loop(start, self.at, "", (), test, body, redirects, word == "until")
+                return Loop(start, self.at, "", (), test, body, redirects, word)
             case "for" | "select" as word:
                 self.at += len(word)
-                return self._for(start, depth)
+                return self._for(start, depth, word)
             case "case":
                 return self._case(start, depth)
             case "function":
@@ -260,7 +261,7 @@ class Parser(SimpleParser):
         self._redirects(depth)
         return If(start, self.at, tuple(tests), tuple(arms))
 
-    def _for(self, start: int, depth: int) -> Loop:
+    def _for(self, start: int, depth: int, keyword: str) -> Loop:
         self._blanks()
         name, words = "", []
         test: tuple[Statement, ...] = ()
@@ -268,7 +269,7 @@ class Parser(SimpleParser):
             end = self.words._arithmetic_end(self.at + 2)
             if not end:
                 raise SyntaxFault("unterminated for", start)
-            test = (_alone(Test(self.at, end, _set_by(self.text[self.at : end]))),)
+            test = (_alone(Test(self.at, end, set_by(self.text[self.at : end]))),)
             self.at = end
         else:
             variable = self.words.word(self.at, depth)
@@ -297,7 +298,7 @@ class Parser(SimpleParser):
         else:
             raise SyntaxFault("expected 'do'", self.at)
         redirects = self._redirects(depth)
-        return Loop(start, self.at, name, tuple(words), test, body, redirects)
+        return Loop(start, self.at, name, tuple(words), test, body, redirects, keyword)
 
     def _case(self, start: int, depth: int) -> Case:
         self.at += len("case")
@@ -381,9 +382,9 @@ def _alone(command: Command) -> Statement:
     return Statement(start, end, (Pipeline(start, end, (command,)),), (), False)
 
 
-def _set_by(sums: str) -> tuple[str, ...]:
+def set_by(sums: str) -> tuple[str, ...]:
     """The variables that arithmetic assigns."""
-    return tuple(a or b for a, b in _ARITHMETIC_SET.findall(sums))
+    return tuple("".join(names) for names in _ARITHMETIC_SET.findall(sums))
 
 
 def parse_within(source: Source, work: int) -> tuple[Script, int]:

@@ -55,6 +55,8 @@ class Registry:
         """the statements of the file itself that export"""
         self.references: dict[str, str] = {}
         """what each name that was declared with `-n` stands for"""
+        self.looped: dict[str, tuple[str, ...]] = {}
+        """the words that are known of what each loop's variable takes in turn"""
         self.gave_up = False
         self.source = Source("")
         self._lines: dict[str, list[int]] = {}

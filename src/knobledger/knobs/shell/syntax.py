@@ -126,7 +126,7 @@ class Loop(Struct, frozen=True, gc=False):
     test: tuple[Statement, ...]
     body: tuple[Statement, ...]
     redirects: tuple[Redirect, ...] = ()
-    until: bool = False
+    word: str = "for"
 
 
 class Function(Struct, frozen=True, gc=False):

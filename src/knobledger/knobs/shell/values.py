@@ -75,17 +75,21 @@ def literal_text(word: Word) -> str | None:
     return "".join(out)
 
 
+def unquoted(word: Word) -> list[Piece]:
+    """The pieces of a word, those inside double quotes without these."""
+    return [part for piece in word.pieces for part in (piece.parts if piece.kind == "double" else (piece,))]
+
+
 def prefix_text(word: Word) -> str:
     """The word's text (Latin-1) up to its first expansion."""
     if len(word.pieces) == 1 and word.pieces[0].kind == "bare":
         return word.pieces[0].text
     out: list[str] = []
-    for piece in word.pieces:
-        for part in piece.parts if piece.kind == "double" else (piece,):
-            text = _piece_text(part)
-            if text is None:
-                return "".join(out)
-            out.append(text)
+    for piece in unquoted(word):
+        text = _piece_text(piece)
+        if text is None:
+            break
+        out.append(text)
     return "".join(out)
 
 

@@ -15,7 +15,7 @@ from knobledger.knobs.occurrence import Dialect, Scope
 from knobledger.knobs.shell.commands import Commands
 from knobledger.knobs.shell.frame import Frame, Ways
 from knobledger.knobs.shell.source import Source
-from knobledger.knobs.shell.state import Arg, Elements, Hole, State, Variable
+from knobledger.knobs.shell.state import Arg, Elements, State, Variable
 from knobledger.knobs.shell.syntax import (
     Case,
     Command,
@@ -30,6 +30,7 @@ from knobledger.knobs.shell.syntax import (
     Test,
     Word,
 )
+from knobledger.knobs.shell.unwrapped import text_of
 from knobledger.knobs.shell.values import literal_text
 
 CALLS = 8
@@ -160,11 +161,11 @@ class Walker(Commands):
         for turn in range(2 if frame.loops < 3 else 1):
             if turn and way.dead:
                 break
-            if command.name:
-                way.own[command.name] = Variable((), way.get(command.name).exported, (Hole(),))
-            self.statements(command.test, way, frame)
+            self.statements(command.test, way, inner)
             if not turn and runs == "maybe":
                 ways.left.append(way.since(state))
+            if command.name:
+                self.disturb(command.name, way, "", keeps=False)
             self.statements(command.body, way, inner)
             if ways.again:
                 ends, ways.again, way = [way, *ways.again], [], state.copy()
@@ -176,11 +177,13 @@ class Walker(Commands):
         """Whether the body of a loop runs at all."""
         if command.name:
             arguments = self.arguments(command.words, state, frame)
-            return "surely" if any(map(_is_there, arguments)) else "maybe"
+            self.looped[command.name] = tuple(text for arg in arguments if (text := text_of(arg)))
+            # Whoever is asked to select may choose nothing.
+            return "surely" if command.word == "for" and any(map(_is_there, arguments)) else "maybe"
         word = _only_word(command.test)
         if word is None or word in self.functions:
             return "maybe"
-        return "forever" if word in (("false",) if command.until else ("true", ":")) else "maybe"
+        return "forever" if word in (("false",) if command.word == "until" else ("true", ":")) else "maybe"
 
     def call(self, name: str, arguments: tuple[Arg, ...], state: State, frame: Frame) -> bool:
         """Follow a call of a function of the script; False if there is none of that name."""
@@ -248,10 +251,25 @@ def _only_word(body: tuple[Statement, ...]) -> str | None:
 
 
 def _is_there(arg: Arg) -> bool:
-    """Whether an argument is one word at least, whatever the variables in it are."""
+    """Whether an argument is one word at least, whatever the variables in it are: `"$@"` and its like, a pattern and braces
+    may become none."""
     if arg.word is None or arg.guarded:
         return False
-    return any(piece.kind not in ("param", "command") for piece in arg.word.pieces)
+    text = arg.word.source.text
+    there = False
+    for piece in arg.word.pieces:
+        written = text[piece.start : piece.end]
+        if piece.kind == "bare":
+            if any(char in "*?[" for char in written):
+                return False
+            there = there or bool(written.strip("{},"))
+        elif piece.kind == "glob":
+            return False
+        else:
+            there = there or (
+                piece.kind not in ("param", "command") and (piece.kind != "double" or "@" not in written)
+            )
+    return there
 
 
 def _unpiped(frame: Frame) -> Frame:
