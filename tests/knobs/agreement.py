@@ -60,7 +60,9 @@ def _differences(reading: Reading, seen: Seen, content: bytes) -> list[str]:
         if told != got[name]:
             wrong.append(f"{name} is said to be {told!r} on line {occurrence.line}, and was {got[name]!r}")
     for name in got:
-        setter = re.search(rb"(?:read -r |printf -v |declare -n ref=)" + name.encode() + rb"\b", content)
+        setter = re.search(
+            rb"(?:read -r |printf -v |declare -n ref=|\$\(\()" + name.encode() + rb"\b", content
+        )
         if name not in winners and name not in open_names and not setter and name != "--id":
             wrong.append(f"{name} was seen as {got[name]!r}, and nothing is said to win")
     return wrong

@@ -88,7 +88,9 @@ class Builder:
         """One command that may change the environment, on one line."""
         assignment = self.assignment()
         kinds = (
-            ["export"] * 6 + ["plain"] * 3 + ["later", "unset", "quoted", "echo", "colon", "two", "two plain"]
+            ["export"] * 6
+            + ["plain"] * 3
+            + ["later", "unset", "quoted", "echo", "colon", "two", "two plain", "sum"]
         )
         if not self.posix:
             kinds += ["declare", "typeset", "revoke", "read", "printf", "reference"]
@@ -129,7 +131,12 @@ class Builder:
             case "special":
                 return f"{assignment} {self.pick(':', 'eval :', 'export KD', 'times > /dev/null')}"
             case "call":
-                return self.random.choice(self.functions)
+                name = self.random.choice(self.functions)
+                return self.pick(
+                    name, name, f"F={name}; $F", f"f${{UNSET:-{name[1:]}}}", f"for f in {name}; do $f; done"
+                )
+            case "sum":
+                return self.pick(": $(({}=7))", "echo $(({}=8)) > out.txt").format(self.name())
             case _:
                 return f"export {assignment}"
 
@@ -270,6 +277,8 @@ class Builder:
 
     def leave(self) -> list[str]:
         word = self.random.choice(self.leaves)
+        if word == "break" and self.chance(30):
+            word = self.pick("break 2", "break ${UNSET:-2}", "break $UNSET")
         match self.pick("and", "or", "if", "now"):
             case "and":
                 return [f"{self.condition()} && {word}"]
@@ -282,7 +291,8 @@ class Builder:
 
     def simple_alone(self) -> str:
         text = self.simple()
-        return text.partition(";")[0] if "'" not in text and '"' not in text else f"export {self.name()}=z"
+        whole = any(mark in text for mark in ("'", '"', "for "))
+        return f"export {self.name()}=z" if whole else text.partition(";")[0]
 
     def body(self) -> list[str]:
         self.depth += 1
