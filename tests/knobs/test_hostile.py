@@ -66,6 +66,10 @@ JOINED = [
     ("case $x in\n", "%d) K=%d;;\n", "esac\nsrv $K\n"),
     ("", "while [ x ]; do K=%d; done\n", "srv $K\n"),
     ("f() { K=1; [ x ] && return; J=2; }\n", "A%d=1; f\n", "srv\n"),
+    ("f() { K=1; }\n", 'f%d() { K=%d; }\n"$@"\n', "srv $K\n"),
+    ("f() { K=1; }\n", "for s in f%d; do f$s; done\n", "srv $K\n"),
+    ("for s in \\\n", "f%d \\\n", "f; do $s; f${s}x; done\n"),
+    ("", "echo $((K%d=1))\n", "srv $K\n"),
     ("tmux ", "new -d 'K=%d srv' \\; ", "\n"),
 ]
 LIMIT_S = 2.0

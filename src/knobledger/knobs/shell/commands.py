@@ -148,6 +148,7 @@ class Commands(Programs):
                 )
         if not written and ".*" in pattern:
             return []
+        self.charge(len(self.functions))
         return [name for name in self.functions if re.fullmatch(pattern, name)]
 
     def _texts_of(self, piece: Piece, state: State) -> list[str]:
