@@ -13,6 +13,15 @@ from knobledger.ledger.rows import Owed, PlanFacets, Rows
 from knobledger.ledger.store import Ledger, broken, check_day
 from knobledger.names import EventId
 
+STANDING = {
+    "written": "target",
+    "live": "target",
+    "renewed": "service",
+    "healthy": "service",
+    "unhealthy": "service",
+}
+"""Facets on which it hangs how things stand, with what they are about: the table `newest` tells when that was last."""
+
 _BATCH = 20_000
 """events whose rows are in memory at one time"""
 
@@ -150,6 +159,22 @@ def _insert(
     _write(connection, "INSERT OR IGNORE INTO parent VALUES (?, ?)", rows.parents)
     rows.facets.extend(_turned_round(connection, rows))
     _write(connection, "INSERT OR IGNORE INTO facet VALUES (?, ?, ?, ?)", rows.facets)
+    _write(connection, _NEWER, _newest(rows))
+
+
+def _newest(rows: Rows) -> list[tuple[str, str, str, str]]:
+    """Rows of the table `newest`: (facet, service, target or nothing, the latest of these events' moments)."""
+    found: dict[tuple[str, str, str], str] = {}
+    for facet, value, at, _ in rows.facets:
+        if facet in STANDING:
+            key = (
+                (facet, value.partition(":")[0], value) if STANDING[facet] == "target" else (facet, value, "")
+            )
+            found[key] = max(at, found.get(key, ""))
+    return [(*key, at) for key, at in found.items()]
+
+
+_NEWER = "INSERT INTO newest VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)"
 
 
 def _turned_round(connection: sqlite3.Connection, rows: Rows) -> Iterator[tuple[str, str, str, str]]:

@@ -117,7 +117,7 @@ class WorkingExcerpt(Excerpt):
 
     def plans(self) -> int:
         """How many plans the ledger has."""
-        [(number,)] = self._ask("SELECT COUNT(*) FROM facet WHERE facet = 'kind' AND value = 'planned'")
+        [(number,)] = self._ask("SELECT events FROM tally WHERE kind = 'planned'")
         return int(number)
 
     def _decode(self, id_: EventId, body: str) -> Event:
