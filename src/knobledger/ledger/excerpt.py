@@ -323,9 +323,8 @@ _RECONSTRUCTED = _OF_FACET.format("= 'past'", "j.value")
 _SEEN_LIVE = _OF_FACET.format("= 'live'", f"{_SECOND} AND f.at >= {_THIRD}")
 _NEWEST = _IDS.format(
     "e.id, e.body",
-    f"newest n ON n.facet = ? AND n.service = {_FIRST} AND n.target = {_SECOND} AND n.at >= {_THIRD} CROSS JOIN facet f "
-    "ON f.facet = n.facet AND f.value = iif(n.target = '', n.service, n.target) AND f.at = n.at "
-    "CROSS JOIN event e ON e.id = f.event",
+    f"newest n ON n.facet = ? AND n.service = {_FIRST} AND n.target = {_SECOND} AND n.at >= {_THIRD} "
+    "CROSS JOIN event e ON e.id = n.event",
 )
 BY_FACET = "SELECT e.id, e.body FROM facet f CROSS JOIN event e ON e.id = f.event"
 

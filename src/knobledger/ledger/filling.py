@@ -154,7 +154,9 @@ def _insert(
         for id_, plan in rows.plans.items():
             for owed in _events_of(connection, id_):
                 rows.inherit(owed, plan)
-    _write(connection, "INSERT OR IGNORE INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows.events)
+    # what lies close in time is asked for together, so it is to lie close in the file
+    rows.events.sort(key=lambda row: (row[1], row[0]))
+    connection.executemany("INSERT OR IGNORE INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows.events)
     _write(connection, "INSERT OR IGNORE INTO edit VALUES (?, ?, ?, ?, ?, ?, ?)", rows.edits)
     _write(connection, "INSERT OR IGNORE INTO parent VALUES (?, ?)", rows.parents)
     rows.facets.extend(_turned_round(connection, rows))
@@ -162,19 +164,22 @@ def _insert(
     _write(connection, _NEWER, _newest(rows))
 
 
-def _newest(rows: Rows) -> list[tuple[str, str, str, str]]:
-    """Rows of the table `newest`: (facet, service, target or nothing, the latest of these events' moments)."""
-    found: dict[tuple[str, str, str], str] = {}
-    for facet, value, at, _ in rows.facets:
+def _newest(rows: Rows) -> list[tuple[str, str, str, str, str]]:
+    """Rows of the table `newest`: (facet, service, target or nothing, moment, event)."""
+    found: dict[tuple[str, str, str], tuple[str, str]] = {}
+    for facet, value, at, id_ in rows.facets:
         if facet in STANDING:
             key = (
                 (facet, value.partition(":")[0], value) if STANDING[facet] == "target" else (facet, value, "")
             )
-            found[key] = max(at, found.get(key, ""))
-    return [(*key, at) for key, at in found.items()]
+            found[key] = max((at, id_), found.get(key, ("", "")))
+    return [(*key, *last) for key, last in found.items()]
 
 
-_NEWER = "INSERT INTO newest VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)"
+_NEWER = (
+    "INSERT INTO newest VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at, event = excluded.event "
+    "WHERE (excluded.at, excluded.event) > (newest.at, newest.event)"
+)
 
 
 def _turned_round(connection: sqlite3.Connection, rows: Rows) -> Iterator[tuple[str, str, str, str]]:

@@ -6,6 +6,7 @@ The format is docs/ledger-format.md.
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -122,9 +123,7 @@ class Ledger:
         Raises `Unknown` if the file is not there, `LedgerBroken` if it is damaged.
         """
         try:
-            # a path object costs as much as reading the file, and this is done for every event
-            with open(f"{self._prefix}/{day}/{id_}.json", "rb", buffering=0) as file:  # noqa: PTH123
-                content = file.read()
+            content = _content(f"{self._prefix}/{day}/{id_}.json")
         except FileNotFoundError as e:
             raise _no_event(id_) from e
         except OSError as e:
@@ -216,6 +215,18 @@ class Ledger:
             return tuple(EventId(parent) for parent in raw["parents"])
         except (LedgerBroken, Unknown, ValueError, KeyError, TypeError, RecursionError):
             return None
+
+
+def _content(path: str) -> bytes:
+    """A file's bytes. This is done for every event, and a file object takes twice as long, a path object again."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = b""
+        while part := os.read(fd, 8192):
+            content += part
+    finally:
+        os.close(fd)
+    return content
 
 
 def now() -> str:

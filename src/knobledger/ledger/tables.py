@@ -82,10 +82,10 @@ TABLES = [SQLModel.metadata.tables[name] for name in ("event", "edit", "parent",
 
 _SUMS = (
     "CREATE TABLE newest (facet TEXT NOT NULL, service TEXT NOT NULL, target TEXT NOT NULL, at TEXT NOT NULL, "
-    "PRIMARY KEY (facet, service, target)) WITHOUT ROWID",
+    "event TEXT NOT NULL, PRIMARY KEY (facet, service, target)) WITHOUT ROWID",
     "CREATE TABLE tally (kind TEXT PRIMARY KEY, events INTEGER NOT NULL) WITHOUT ROWID",
 )
-"""Of the index alone: the latest moment of some facets by what they are about (`filling.STANDING`), and how many plans."""
+"""Of the index alone: the newest event of some facets by what they are about (`filling.STANDING`), and how many plans."""
 
 _COUNTING = (
     "INSERT INTO tally SELECT 'planned', COUNT(*) FROM facet WHERE facet = 'kind' AND value = 'planned'",

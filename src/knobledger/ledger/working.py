@@ -11,6 +11,7 @@ from datetime import datetime
 from knobledger.errors import Unknown
 from knobledger.event import stamp
 from knobledger.events.entry import Event
+from knobledger.folds.serving import REMEMBERED
 from knobledger.ledger.days import day_of
 from knobledger.ledger.excerpt import ASKING, BY_FACET, Excerpt, NoExcerpt
 from knobledger.ledger.index import Index
@@ -50,10 +51,20 @@ class WorkingExcerpt(Excerpt):
                 self.services([name.partition(":")[0]])
 
     def services(self, names: Iterable[str]) -> None:
-        """All restarts of services, with what else was restarted by them."""
-        for name in names:
-            if self._is_new("service", name):
-                self._take(self._ask(_CHAINS, name))
+        """Restarts of services: how they ended, and those that tell how long the next one may take.
+
+        With what else was restarted by them. Where time does not tell which are the newest, all.
+        """
+        chains: list[tuple[str]] = []
+        for (name,) in self._new("service", ((name,) for name in names)):
+            timed = list(self._ask(_TIMED, name))
+            if len(timed) > REMEMBERED:
+                begin = timed[REMEMBERED - 1][0]
+                if not self._tangled(begin, begin):
+                    timed = [*timed[:REMEMBERED], max(timed, key=lambda one: one[2])]
+            chains += [(chain,) for _, chain, _ in timed]
+            self._take_health([(name,)])
+        self._take_chains(self._new("chain", chains))
 
     def entry(self, id_: EventId) -> tuple[TargetName, ...]:
         """An entry, the plan that it is about with all that was done by it, and what became of that; its targets."""
@@ -130,9 +141,10 @@ class WorkingExcerpt(Excerpt):
         return event
 
 
-_CHAINS = (
-    "SELECT c.id, c.body FROM facet f CROSS JOIN event e ON e.id = f.event CROSS JOIN event c "
-    "ON c.id = json_extract(e.body, '$.chain') WHERE f.facet IN ('healthy', 'unhealthy') AND f.value = ?"
+_TIMED = (
+    "SELECT e.at, json_extract(e.body, '$.chain'), json_extract(e.body, '$.healthy_after_s') AS took FROM facet f "
+    "CROSS JOIN event e ON e.id = f.event WHERE f.facet = 'healthy' AND f.value = ? AND took IS NOT NULL "
+    "ORDER BY f.at DESC, f.event DESC"
 )
 _PARTS = (
     "SELECT json_extract(part.value, '$.{1}') FROM event e, json_each(e.body, '$.{0}') part "
