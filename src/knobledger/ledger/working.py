@@ -135,7 +135,7 @@ class WorkingExcerpt(Excerpt):
         """What is acted on must still be so in the event's own file."""
         event = super()._decode(id_, body)
         try:
-            self._ledger.read(day_of(event.at), id_)
+            self._ledger.read(day_of(event.at), id_, proven=body.encode())
         except Unknown:
             raise NoExcerpt from None
         return event
