@@ -131,9 +131,9 @@ def _measure(root: Path, size: int, runs: int, realtime: bool, *, git: bool) -> 
         ),
         "plans": lambda it: it.plans(),
         "what a change needs": lambda it: it.decides_on_targets([WATCHED]),
-        "a prefix": lambda it: it.ledger.resolve(ledger.heads()[0][:8]),
+        "a prefix": lambda it: it.ledger.resolve(prefix),
     }
-    ledger.heads()
+    prefix = ledger.heads()[0][:8]
     with _quietly(realtime):
         for name, ask in asked.items():
             row.asked[name] = statistics.median(_seconds(_opened(root, ask)) for _ in range(runs + 1))
@@ -210,11 +210,12 @@ class Filling:
             for _ in range(5):
                 n += 1
                 yield from self._change(forms, n)
-            target = _target(n * 7)
+            turn = n // 5
+            target = _target(turn * 7)
             seen = forms["observed"]
-            edits = [seen["edits"][0] | {"name": f"KNOB_{(n // 5 + n // (2 * HOSTS)) % KNOBS}"}]
+            edits = [seen["edits"][0] | {"name": f"KNOB_{(turn + turn // (2 * HOSTS)) % KNOBS}"}]
             yield lambda _, t=target, s=seen, e=edits: s | {"target": t, "edits": e}  # type: ignore[misc]
-            service = _target(n)
+            service = _target(turn)
             services = [{"processes": [], "service": service}]
             yield lambda _, s=services: forms["restart_started"] | {"services": s}  # type: ignore[misc]
             chain = self.parents[0]

@@ -21,7 +21,7 @@ from knobledger.folds.serving import NAMED
 from knobledger.ledger.days import days, ids_in
 from knobledger.ledger.index import Index
 from knobledger.ledger.store import Ledger
-from knobledger.names import EventId, TargetName
+from knobledger.names import EventId
 
 WORTHWHILE = 2_000
 """in a ledger of more events an excerpt is quicker than all of them, though the index may have to be made first"""
@@ -165,18 +165,23 @@ class Excerpt:
 
     def plans_of(self, events: Iterable[Event]) -> None:
         """The plans that events are about, each without what was done by it."""
-        for plan in {plan for event in events if (plan := getattr(event, "plan", None))}:
-            self._take(self._ask("SELECT id, body FROM event WHERE id = ?", plan))
+        plans = {plan for event in events if (plan := getattr(event, "plan", None))}
+        self._take(self._ask(_SELVES, json.dumps(sorted(plans))))
 
-    def target(self, name: TargetName) -> None:
+    def target(self, name: str) -> None:
         """All that was done on a target, and seen there, but for who allowed it."""
-        self._complete.add(("target", name))
-        self._take(
-            self._ask(
-                f"{BY_FACET} WHERE f.facet = 'target' AND f.value = ? AND e.kind NOT IN {_marks(self.LEFT_OUT)}",
-                *(name, *self.LEFT_OUT),
+        if self._is_new("target", name):
+            left_out = f"kind NOT IN {_marks(self.LEFT_OUT)}"
+            self._take(
+                self._ask(f"SELECT id, body FROM event WHERE target = ? AND {left_out}", name, *self.LEFT_OUT)
             )
-        )
+            self._take(
+                self._ask(
+                    f"{_BY_FACET} WHERE f.facet = 'shared' AND f.value = ? AND e.{left_out}",
+                    name,
+                    *self.LEFT_OUT,
+                )
+            )
 
     def footing(self) -> None:
         """What the footer of every command tells: what is armed; restarts owed or in the middle; what is not healthy.
@@ -193,7 +198,7 @@ class Excerpt:
                     *(plan, target),
                 )
             )
-        self._take(self._ask(f"{BY_FACET} WHERE f.facet = 'chain open'"))
+        self._take(self._ask(f"{_BY_FACET} WHERE f.facet = 'chain open'"))
         self._take_health(
             (service,)
             for service, bad, good in self._ask(_HEALTH)
@@ -326,7 +331,7 @@ _NEWEST = _IDS.format(
     f"newest n ON n.facet = ? AND n.service = {_FIRST} AND n.target = {_SECOND} AND n.at >= {_THIRD} "
     "CROSS JOIN event e ON e.id = n.event",
 )
-BY_FACET = "SELECT e.id, e.body FROM facet f CROSS JOIN event e ON e.id = f.event"
+_BY_FACET = "SELECT e.id, e.body FROM facet f CROSS JOIN event e ON e.id = f.event"
 
 
 def _marks(values: tuple[str, ...]) -> str:

@@ -87,6 +87,7 @@ _SUMS = (
 )
 """Of the index alone: the newest event of some facets by what they are about (`filling.STANDING`), and how many plans."""
 
+_BY_TARGET = ("CREATE INDEX edit_where ON edit (target, knob)", "CREATE INDEX event_target ON event (target)")
 _COUNTING = (
     "INSERT INTO tally SELECT 'planned', COUNT(*) FROM facet WHERE facet = 'kind' AND value = 'planned'",
     "CREATE TRIGGER tallied AFTER INSERT ON event WHEN new.kind = 'planned' BEGIN "
@@ -103,4 +104,4 @@ def statements() -> tuple[list[str], list[str]]:
         for table in TABLES
         for one in sorted(table.indexes, key=lambda one: str(one.name))
     ]
-    return [*made, *_SUMS], [*indexes, "CREATE INDEX edit_where ON edit (target, knob)", *_COUNTING]
+    return [*made, *_SUMS], [*indexes, *_BY_TARGET, *_COUNTING]

@@ -13,7 +13,7 @@ from knobledger.event import stamp
 from knobledger.events.entry import Event
 from knobledger.folds.serving import REMEMBERED
 from knobledger.ledger.days import day_of
-from knobledger.ledger.excerpt import ASKING, BY_FACET, Excerpt, NoExcerpt
+from knobledger.ledger.excerpt import ASKING, Excerpt, NoExcerpt
 from knobledger.ledger.index import Index
 from knobledger.names import EventId, TargetName
 
@@ -44,11 +44,8 @@ class WorkingExcerpt(Excerpt):
     def targets(self, names: Iterable[str]) -> None:
         """All that was done on targets and seen there, and the restarts of their services."""
         for name in names:
-            if self._is_new("target", name):
-                self._take(
-                    self._ask(f"{BY_FACET} WHERE f.facet = 'target' AND f.value = ?", name),
-                )
-                self.services([name.partition(":")[0]])
+            self.target(name)
+            self.services([name.partition(":")[0]])
 
     def services(self, names: Iterable[str]) -> None:
         """Restarts of services: how they ended, and those that tell how long the next one may take.
