@@ -194,7 +194,7 @@ class Excerpt:
             self._take(
                 self._ask(
                     "SELECT id, body FROM event WHERE plan = ? "
-                    "AND (kind = 'planned' OR (target = ? AND kind IN ('arming', 'armed')))",
+                    "AND (kind = 'planned' OR (+target = ? AND kind IN ('arming', 'armed')))",
                     *(plan, target),
                 )
             )
@@ -244,7 +244,7 @@ class Excerpt:
             self._complete.update(("plan", id_) for id_ in todo)
             whole = json.dumps(sorted(todo))
             self._take(self._ask(f"{_DONE} AND e.kind NOT IN {_marks(self.LEFT_OUT)}", whole, *self.LEFT_OUT))
-            self._take(self._ask(_SELVES, whole))
+            self._take(self._ask(_ALONE, whole))
             self._take_knobs(self._ask(_TOUCHED, whole))
             todo = {undone for (undone,) in self._ask(_UNDONE, whole) if undone} - self._known
 
@@ -311,6 +311,7 @@ _IDS = "SELECT {} FROM json_each(?) j CROSS JOIN {}"
 """of what is listed in JSON: one statement for all, since each costs as much as several rows"""
 _DONE = _IDS.format("e.id, e.body", "event e ON e.plan = j.value")
 _SELVES = _IDS.format("e.id, e.body", "event e ON e.id = j.value")
+_ALONE = f"{_SELVES} AND e.plan IS NULL"
 _TOUCHED = _IDS.format("DISTINCT x.target, x.knob", "edit x ON x.change = j.value")
 _UNDONE = _IDS.format("json_extract(e.body, '$.undoes')", "event e ON e.id = j.value")
 _FIRST, _SECOND, _THIRD = (f"json_extract(j.value, '$[{n}]')" for n in range(3))
@@ -318,8 +319,9 @@ _EDITS = _IDS.format(
     "e.id, e.body", f"edit x ON x.target = {_FIRST} AND x.knob = {_SECOND} CROSS JOIN event e ON {{}}"
 )
 _SEEN_EDITS = _EDITS.format("e.id = x.change AND e.plan IS NULL")
-_MADE_EDITS = _EDITS.format("e.plan = x.change AND (e.target = x.target OR e.target IS NULL)")
-_DONE_ON = _IDS.format("e.id, e.body", f"event e ON e.plan = {_FIRST} AND e.target = {_SECOND}")
+_MADE_EDITS = _EDITS.format("e.plan = x.change AND (+e.target = x.target OR +e.target IS NULL)")
+_DONE_ON = _IDS.format("e.id, e.body", f"event e ON e.plan = {_FIRST} AND +e.target = {_SECOND}")
+"""the + keeps SQLite from all that was ever done on the target, of which a plan is a small part"""
 _OF_FACET = _IDS.format(
     "e.id, e.body", "facet f ON f.facet {} AND f.value = {} CROSS JOIN event e ON e.id = f.event"
 )

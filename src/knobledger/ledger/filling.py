@@ -72,7 +72,7 @@ def close(connection: sqlite3.Connection, plans: Collection[str] | None = None) 
     )
     connection.execute(
         "DELETE FROM facet WHERE facet = 'armed' AND EXISTS (SELECT 1 FROM event a JOIN event b "
-        "ON b.plan = a.plan AND b.target = a.target WHERE a.id = facet.event "
+        "ON b.plan = a.plan AND +b.target = a.target WHERE a.id = facet.event "
         "AND b.kind IN ('confirmed', 'disarmed', 'expired'))"
     )
     connection.execute(
