@@ -150,20 +150,16 @@ def blame_lines(
 def _kept(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[tuple[int, int, int]]:
     """Blocks of lines that stayed: where each begins in both, and its length. Most versions differ in one line."""
     most = min(len(old), len(new))
-    head = _alike(old, new, most)
-    tail = _alike(old[::-1], new[::-1], most - head)
+    differs = list(map(ne, old, new))
+    from_end = differs[::-1] if len(old) == len(new) else list(map(ne, reversed(old), reversed(new)))
+    head = differs.index(True) if True in differs else most
+    tail = min(from_end.index(True) if True in from_end else most, most - head)
     yield 0, 0, head
     middle, fresh = old[head : len(old) - tail], new[head : len(new) - tail]
     if len(middle) > 1 or len(fresh) > 1:
         for a, b, size in SequenceMatcher(None, middle, fresh, autojunk=False).get_matching_blocks():
             yield head + a, head + b, size
     yield len(old) - tail, len(new) - tail, tail
-
-
-def _alike(old: Sequence[bytes], new: Sequence[bytes], most: int) -> int:
-    """How many lines are the same from the beginning, at most so many; a loop over every line of every version."""
-    differs = list(map(ne, old, new))
-    return min(differs.index(True), most) if True in differs else most
 
 
 def _blame_line(
