@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from ledgers import DECODE, NOON, at, note, scratch
+from ledgers import DECODE, NOON, at, note, observed, scratch
 from teller import LAST, TARGETS, drawn, whole
 
 from knobledger.event import encode, stamp
@@ -17,7 +17,7 @@ from knobledger.folds.serving import NAMED
 from knobledger.ledger import excerpt as excerpts
 from knobledger.ledger.excerpt import Excerpt
 from knobledger.ledger.store import Ledger
-from knobledger.names import TargetName
+from knobledger.names import TargetName, digest_of
 from knobledger.report.changes import between, change_lines, entries, observed_lines
 from knobledger.report.serving import restarts_between
 from knobledger.report.standing import hypothesis_lines
@@ -105,6 +105,23 @@ def test_a_restart_that_stopped_nothing_leaves_its_service_as_it_was(tmp_path: P
     taken.footing()
     assert footing(State.of(taken.events().items())) == footing(whole(ledger))
     assert footing(whole(ledger))["unhealthy"] == []
+
+
+def test_what_was_reconstructed_lies_where_it_happened_between_clocks_that_went_wrong(tmp_path: Path) -> None:
+    """Something else, by a clock set back, came in the order of all entries before the copy of that moment, or after it."""
+    ledger = Ledger(tmp_path)
+    seen = observed(0.5)
+    ledger.append(seen)
+    ledger.append(note("ahead", 3))
+    for n in range(8):
+        ledger.append(note(str(n), 0))
+    ledger.append(note("later", 90))
+    ledger.append(observed(80).but(source="/root/serve.sh.bak", not_after=at(0), digest=digest_of(b"past")))
+    everything = whole(ledger)
+    taken = Excerpt(ledger.index())
+    taken.target(DECODE)
+    assert State.of(taken.events().items()).files[DECODE] == everything.files[DECODE]
+    assert everything.files[DECODE].digest == digest_of(b"past")
 
 
 def test_clocks_that_went_wrong_for_long_are_not_excerpted(
