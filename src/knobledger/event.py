@@ -9,7 +9,6 @@ met: a command pays only for the kinds that its ledger holds.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
@@ -107,8 +106,10 @@ def decode(content: bytes) -> Event:
     try:
         kind = _KIND.decode(content).kind
         if kind in KINDS:
-            with suppress(msgspec.ValidationError):
+            try:
                 return _decoder(kind).decode(content)
+            except msgspec.ValidationError:
+                pass
         return _FOREIGN.decode(content)
     except (ValueError, RecursionError) as e:
         raise LedgerBroken(f"not an event: {str(e).splitlines()[0]}", hint="see `knob verify`") from e

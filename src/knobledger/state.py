@@ -233,7 +233,7 @@ class State(Struct):
 
     def suspected_under(self, change: EventId) -> tuple[str, ...]:
         """The hypotheses that are about a change, or under which it was taken back, in alphabetical order."""
-        slugs = {slug for slug, one in self.asked.hypotheses.items() if change in one.about}
+        slugs = set(self.asked.suspecting.get(change, ()))
         for edit in self._undoing.get(change, ()):
             if edit.event in self.plans:
                 slugs |= set(self.plans[edit.event].planned.hypotheses)

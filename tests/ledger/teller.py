@@ -204,7 +204,7 @@ class Teller:
                 healthy_after_s=took,
             )
             if self.data.draw(st.booleans()):
-                self.tell(RestartEnded, chain=chain, outcome="done")
+                self.tell(RestartEnded, chain=chain, outcome="done", touched=self.data.draw(st.booleans()))
 
     def look(self) -> None:
         target = self.target()

@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from ledgers import NOON, note, scratch
+from ledgers import DECODE, NOON, at, note, observed, scratch
 from teller import LAST, TARGETS, drawn, whole
 
 from knobledger.event import encode, stamp
+from knobledger.events.serving import Before, RestartEnded, RestartStarted, ServiceRestarted
 from knobledger.folds.serving import NAMED
 from knobledger.ledger import excerpt as excerpts
 from knobledger.ledger.excerpt import Excerpt
 from knobledger.ledger.store import Ledger
-from knobledger.names import TargetName
+from knobledger.names import TargetName, digest_of
 from knobledger.report.changes import between, change_lines, entries, observed_lines
 from knobledger.report.serving import restarts_between
 from knobledger.report.standing import hypothesis_lines
@@ -87,6 +88,40 @@ def test_it_answers_as_the_whole_ledger(data: st.DataObject) -> None:
         listed = [(stored.id, stored.event) for stored in found]
         assert entries(state, listed) == entries(everything, listed)
         index.close()
+
+
+def test_a_restart_that_stopped_nothing_leaves_its_service_as_it_was(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    facts = {"cause": "asked", "scope": "service", "services": (Before(service=DECODE),)}
+    chain = ledger.append(RestartStarted.of({"at": at(1), "actor": "a", **facts}))
+    failed = ServiceRestarted(at=at(2), actor="a", chain=chain, service=DECODE, outcome="not stopped")
+    ledger.append(failed)
+    taken = Excerpt(ledger.index())
+    taken.footing()
+    assert footing(State.of(taken.events().items()))["unhealthy"] == [(DECODE, "not stopped")]
+
+    ledger.append(RestartEnded(at=at(3), actor="a", chain=chain, outcome="failed", touched=False))
+    taken = Excerpt(ledger.index())
+    taken.footing()
+    assert footing(State.of(taken.events().items())) == footing(whole(ledger))
+    assert footing(whole(ledger))["unhealthy"] == []
+
+
+def test_what_was_reconstructed_lies_where_it_happened_between_clocks_that_went_wrong(tmp_path: Path) -> None:
+    """Something else, by a clock set back, came in the order of all entries before the copy of that moment, or after it."""
+    ledger = Ledger(tmp_path)
+    seen = observed(0.5)
+    ledger.append(seen)
+    ledger.append(note("ahead", 3))
+    for n in range(8):
+        ledger.append(note(str(n), 0))
+    ledger.append(note("later", 90))
+    ledger.append(observed(80).but(source="/root/serve.sh.bak", not_after=at(0), digest=digest_of(b"past")))
+    everything = whole(ledger)
+    taken = Excerpt(ledger.index())
+    taken.target(DECODE)
+    assert State.of(taken.events().items()).files[DECODE] == everything.files[DECODE]
+    assert everything.files[DECODE].digest == digest_of(b"past")
 
 
 def test_clocks_that_went_wrong_for_long_are_not_excerpted(

@@ -34,6 +34,7 @@ from knobledger.errors import LedgerBroken
 from knobledger.event import encode
 from knobledger.events.changes import Approved
 from knobledger.events.notes import Noted
+from knobledger.events.serving import ServiceRestarted
 from knobledger.events.watching import SeenKnob, SeenLive, SeenValue
 from knobledger.ledger import days, filling
 from knobledger.ledger import index as indices
@@ -162,6 +163,47 @@ def test_a_plan_that_arrives_before_or_after_what_is_about_it(tmp_path: Path, or
         assert index.update() == 1
     for key in ({"knob": KNOB}, {"target": DECODE}, {"target": PREFILL}):
         assert index.find(**key) == Index(there).find(**key)
+
+
+def test_what_is_summed_up_is_the_same_however_events_arrive(ledger: Ledger) -> None:
+    """The newest events, how many plans there are, and what is found by the targets of its plan."""
+    told = [
+        planned(1),
+        planned(2, targets=(DECODE, PREFILL)),
+        *(
+            ServiceRestarted(at=at(n), actor="a", chain=EventId("1" * 64), service="gpu1/a", outcome=outcome)
+            for n, outcome in ((30, "healthy"), (20, "healthy"), (10, "unhealthy"))
+        ),
+        *(
+            SeenLive(at=at(n), actor="a", target=target, service=DECODE, path=SCRIPT)
+            for n, target in ((1, DECODE), (3, DECODE), (2, TargetName(f"{DECODE}:unit")))
+        ),
+    ]
+    index = ledger.index()
+    for event in told:
+        ledger.add(encode(event))
+        index.update()
+    change(ledger)
+    index.update()
+    found = [_summed_up(index)]
+    index.rebuild()
+    found.append(_summed_up(index))
+    assert found[0] == found[1]
+    newest, plans, shared = found[0]
+    assert plans == [("planned", 3)]
+    assert [row[:4] for row in newest if row[0] != "written"] == [
+        ("healthy", "gpu1/a", "", at(30)),
+        ("live", DECODE, DECODE, at(3)),
+        ("live", DECODE, f"{DECODE}:unit", at(2)),
+        ("unhealthy", "gpu1/a", "", at(10)),
+    ]
+    assert len(shared) > 2
+    index.close()
+
+
+def _summed_up(index: Index) -> list[list[tuple[object, ...]]]:
+    asked = ("newest", "tally", "facet WHERE facet = 'shared'")
+    return [sorted(index.reader().execute(f"SELECT * FROM {what}")) for what in asked]
 
 
 def test_only_days_that_changed_are_listed(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

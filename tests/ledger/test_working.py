@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from ledgers import NOON, at, note, planned, scratch
+from ledgers import DECODE, NOON, at, note, planned, scratch
 from teller import LAST, TARGETS, drawn, whole
 from test_excerpt import footing
 
 from knobledger.events.changes import Started
+from knobledger.events.serving import Before, RestartEnded, RestartStarted, ServiceRestarted
 from knobledger.ledger.excerpt import NoExcerpt
 from knobledger.ledger.store import Ledger
 from knobledger.ledger.working import WorkingExcerpt
@@ -129,6 +130,24 @@ def test_an_attempt_in_doubt_is_found_when_its_plan_has_expired(tmp_path: Path) 
     taken = WorkingExcerpt(ledger.index())
     taken.waiting(NOON + timedelta(days=9))
     assert taken.in_full == {id_}
+
+
+def test_of_many_restarts_those_come_that_tell_how_long_one_takes(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    chains = []
+    for n, took in enumerate([3.0, 90.0, 4.0, None, 5.0, 6.0, 7.0, 8.0, 9.0]):
+        facts = {"cause": "asked", "scope": "service", "services": (Before(service=DECODE),)}
+        chain = ledger.append(RestartStarted.of({"at": at(10 * n), "actor": "a", **facts}))
+        done = ServiceRestarted(at=at(10 * n + 1), actor="a", chain=chain, service=DECODE, outcome="healthy")
+        ledger.append(done.but(healthy_after_s=took))
+        ledger.append(RestartEnded(at=at(10 * n + 2), actor="a", chain=chain, outcome="done"))
+        chains.append(chain)
+    taken = WorkingExcerpt(ledger.index())
+    taken.services([DECODE])
+    state = State.of(taken.events().items())
+    assert sorted(state.serving.chains) == sorted([chains[1], *chains[4:]])
+    assert all(one.ended for one in state.serving.chains.values())
+    assert (state.serving.expected_start_s(DECODE), state.serving.slowest_start_s(DECODE)) == (7.0, 90.0)
 
 
 def test_a_row_that_is_not_what_its_id_says_is_not_believed(tmp_path: Path) -> None:

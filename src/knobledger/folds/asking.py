@@ -109,12 +109,16 @@ class Asked(Struct):
     documents: dict[str, Document] = field(default_factory=dict)
     measured: dict[EventId, list[Entered[Measured]]] = field(default_factory=dict)
     """benchmarks by the change that they are attached to"""
+    suspecting: dict[EventId, set[str]] = field(default_factory=dict)
+    """the hypotheses that are about a change"""
 
     def take(self, id_: EventId, event: Event) -> None:
         """Takes in the next event; one of another topic means nothing here."""
         match event:
             case HypothesisOpened():
                 self._of(event.slug).openings.append(Entered(id_, event))
+                for change in event.about:
+                    self.suspecting.setdefault(change, set()).add(event.slug)
             case EvidenceGiven():
                 _enter(self._of(event.hypothesis).evidence, Entered(id_, event), event.supersedes)
             case Probed():

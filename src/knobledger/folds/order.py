@@ -28,6 +28,9 @@ def in_order(events: dict[EventId, Event]) -> dict[EventId, Event]:
     behind = _behind(events, past)
     done: dict[EventId, Event] = {}
     for id_ in sorted(events, key=lambda id_: (happened(events[id_]), id_)):
+        if not past and all(p in done or p not in events for p in events[id_].parents):
+            done.setdefault(id_, events[id_])
+            continue
         todo = [id_]
         while todo:
             parents: Iterable[EventId] = events[todo[-1]].parents

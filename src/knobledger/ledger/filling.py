@@ -13,6 +13,15 @@ from knobledger.ledger.rows import Owed, PlanFacets, Rows
 from knobledger.ledger.store import Ledger, broken, check_day
 from knobledger.names import EventId
 
+STANDING = {
+    "written": "target",
+    "live": "target",
+    "renewed": "service",
+    "healthy": "service",
+    "unhealthy": "service",
+}
+"""Facets on which it hangs how things stand, with what they are about: the table `newest` tells when that was last."""
+
 _BATCH = 20_000
 """events whose rows are in memory at one time"""
 
@@ -63,7 +72,7 @@ def close(connection: sqlite3.Connection, plans: Collection[str] | None = None) 
     )
     connection.execute(
         "DELETE FROM facet WHERE facet = 'armed' AND EXISTS (SELECT 1 FROM event a JOIN event b "
-        "ON b.plan = a.plan AND b.target = a.target WHERE a.id = facet.event "
+        "ON b.plan = a.plan AND +b.target = a.target WHERE a.id = facet.event "
         "AND b.kind IN ('confirmed', 'disarmed', 'expired'))"
     )
     connection.execute(
@@ -145,11 +154,32 @@ def _insert(
         for id_, plan in rows.plans.items():
             for owed in _events_of(connection, id_):
                 rows.inherit(owed, plan)
-    _write(connection, "INSERT OR IGNORE INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows.events)
+    # what lies close in time is asked for together, so it is to lie close in the file
+    rows.events.sort(key=lambda row: (row[1], row[0]))
+    connection.executemany("INSERT OR IGNORE INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows.events)
     _write(connection, "INSERT OR IGNORE INTO edit VALUES (?, ?, ?, ?, ?, ?, ?)", rows.edits)
     _write(connection, "INSERT OR IGNORE INTO parent VALUES (?, ?)", rows.parents)
     rows.facets.extend(_turned_round(connection, rows))
     _write(connection, "INSERT OR IGNORE INTO facet VALUES (?, ?, ?, ?)", rows.facets)
+    _write(connection, _NEWER, _newest(rows))
+
+
+def _newest(rows: Rows) -> list[tuple[str, str, str, str, str]]:
+    """Rows of the table `newest`: (facet, service, target or nothing, moment, event)."""
+    found: dict[tuple[str, str, str], tuple[str, str]] = {}
+    for facet, value, at, id_ in rows.facets:
+        if facet in STANDING:
+            key = (
+                (facet, value.partition(":")[0], value) if STANDING[facet] == "target" else (facet, value, "")
+            )
+            found[key] = max((at, id_), found.get(key, ("", "")))
+    return [(*key, *last) for key, last in found.items()]
+
+
+_NEWER = (
+    "INSERT INTO newest VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at, event = excluded.event "
+    "WHERE (excluded.at, excluded.event) > (newest.at, newest.event)"
+)
 
 
 def _turned_round(connection: sqlite3.Connection, rows: Rows) -> Iterator[tuple[str, str, str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct, field
@@ -98,7 +99,7 @@ class Rows(Struct):
         self.parents.extend((id_, parent) for parent in raw["parents"])
         self.facets.extend(("kind", word, at, id_) for word in words)
         self.facets.extend(("actor", who, at, id_) for who in {actor, behalf} - {""})
-        self.facets.extend(("target", name, at, id_) for name in targets)
+        self._about(targets, at, id_, whole=target is None)
         self.facets.extend(("knob", name, at, id_) for name in knobs)
         self.facets.extend((facet, value, at, id_) for facet, value in _standing(kind, id_, raw))
 
@@ -106,4 +107,11 @@ class Rows(Struct):
         """Let an event be found by its plan's knobs and, if it is about the whole plan, its targets."""
         self.facets.extend(("knob", name, owed.at, owed.event) for name in plan.knobs)
         if owed.whole:
-            self.facets.extend(("target", name, owed.at, owed.event) for name in plan.targets)
+            self._about(plan.targets, owed.at, owed.event, whole=True)
+
+    def _about(self, targets: Iterable[str], at: str, id_: str, *, whole: bool) -> None:
+        """Targets that an event is found by; `shared` are those that its row does not name."""
+        for name in targets:
+            self.facets.append(("target", name, at, id_))
+            if whole:
+                self.facets.append(("shared", name, at, id_))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from knobledger.ledger.reading import content_of
 from knobledger.ledger.writing import private_folder, write_once, write_over
 from knobledger.names import Digest, digest_of
 
@@ -21,6 +22,7 @@ class Snapshots:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.folder = root / ".knobledger" / "snapshots"
+        self._prefix = str(self.folder)
 
     def put(self, content: bytes) -> Digest:
         """Keep these bytes; durable when this returns. Twice is once, and mends a damaged file.
@@ -37,7 +39,7 @@ class Snapshots:
     def get(self, digest: Digest) -> bytes | None:
         """The bytes with this digest, hashed again now; None if they are missing or damaged."""
         try:
-            content = self._path(digest).read_bytes()
+            content = content_of(f"{self._prefix}/{digest[:2]}/{digest}")
         except OSError:
             return None
         return content if digest_of(content) == digest else None

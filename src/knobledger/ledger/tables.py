@@ -80,9 +80,23 @@ class DayRow(SQLModel, table=True):
 
 TABLES = [SQLModel.metadata.tables[name] for name in ("event", "edit", "parent", "facet", "day")]
 
+_SUMS = (
+    "CREATE TABLE newest (facet TEXT NOT NULL, service TEXT NOT NULL, target TEXT NOT NULL, at TEXT NOT NULL, "
+    "event TEXT NOT NULL, PRIMARY KEY (facet, service, target)) WITHOUT ROWID",
+    "CREATE TABLE tally (kind TEXT PRIMARY KEY, events INTEGER NOT NULL) WITHOUT ROWID",
+)
+"""Of the index alone: the newest event of some facets by what they are about (`filling.STANDING`), and how many plans."""
+
+_BY_TARGET = ("CREATE INDEX edit_where ON edit (target, knob)", "CREATE INDEX event_target ON event (target)")
+_COUNTING = (
+    "INSERT INTO tally SELECT 'planned', COUNT(*) FROM facet WHERE facet = 'kind' AND value = 'planned'",
+    "CREATE TRIGGER tallied AFTER INSERT ON event WHEN new.kind = 'planned' BEGIN "
+    "UPDATE tally SET events = events + 1 WHERE kind = 'planned'; END",
+)
+
 
 def statements() -> tuple[list[str], list[str]]:
-    """What makes the tables in SQLite, and what makes their indexes, which is quicker when the rows are there."""
+    """What makes the tables in SQLite, and what makes their indexes and counts, which is quicker when the rows are there."""
     dialect = sqlite.dialect()
     made = [str(CreateTable(table).compile(dialect=dialect)) for table in TABLES]
     indexes = [
@@ -90,4 +104,4 @@ def statements() -> tuple[list[str], list[str]]:
         for table in TABLES
         for one in sorted(table.indexes, key=lambda one: str(one.name))
     ]
-    return made, [*indexes, "CREATE INDEX edit_where ON edit (target, knob)"]
+    return [*made, *_SUMS], [*indexes, *_BY_TARGET, *_COUNTING]

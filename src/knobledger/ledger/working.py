@@ -11,8 +11,9 @@ from datetime import datetime
 from knobledger.errors import Unknown
 from knobledger.event import stamp
 from knobledger.events.entry import Event
+from knobledger.folds.serving import REMEMBERED
 from knobledger.ledger.days import day_of
-from knobledger.ledger.excerpt import ASKING, BY_FACET, Excerpt, NoExcerpt
+from knobledger.ledger.excerpt import ASKING, Excerpt, NoExcerpt
 from knobledger.ledger.index import Index
 from knobledger.names import EventId, TargetName
 
@@ -43,17 +44,24 @@ class WorkingExcerpt(Excerpt):
     def targets(self, names: Iterable[str]) -> None:
         """All that was done on targets and seen there, and the restarts of their services."""
         for name in names:
-            if self._is_new("target", name):
-                self._take(
-                    self._ask(f"{BY_FACET} WHERE f.facet = 'target' AND f.value = ?", name),
-                )
-                self.services([name.partition(":")[0]])
+            self.target(name)
+            self.services([name.partition(":")[0]])
 
     def services(self, names: Iterable[str]) -> None:
-        """All restarts of services, with what else was restarted by them."""
-        for name in names:
-            if self._is_new("service", name):
-                self._take(self._ask(_CHAINS, name))
+        """Restarts of services: how they ended, and those that tell how long the next one may take.
+
+        With what else was restarted by them. Where time does not tell which are the newest, all.
+        """
+        chains: list[tuple[str]] = []
+        for (name,) in self._new("service", ((name,) for name in names)):
+            timed = list(self._ask(_TIMED, name))
+            if len(timed) > REMEMBERED:
+                begin = timed[REMEMBERED - 1][0]
+                if not self._tangled(begin, begin):
+                    timed = [*timed[:REMEMBERED], max(timed, key=lambda one: one[2])]
+            chains += [(chain,) for _, chain, _ in timed]
+            self._take_health([(name,)])
+        self._take_chains(self._new("chain", chains))
 
     def entry(self, id_: EventId) -> tuple[TargetName, ...]:
         """An entry, the plan that it is about with all that was done by it, and what became of that; its targets."""
@@ -117,22 +125,23 @@ class WorkingExcerpt(Excerpt):
 
     def plans(self) -> int:
         """How many plans the ledger has."""
-        [(number,)] = self._ask("SELECT COUNT(*) FROM facet WHERE facet = 'kind' AND value = 'planned'")
+        [(number,)] = self._ask("SELECT events FROM tally WHERE kind = 'planned'")
         return int(number)
 
     def _decode(self, id_: EventId, body: str) -> Event:
         """What is acted on must still be so in the event's own file."""
         event = super()._decode(id_, body)
         try:
-            self._ledger.read(day_of(event.at), id_)
+            self._ledger.read(day_of(event.at), id_, proven=body.encode())
         except Unknown:
             raise NoExcerpt from None
         return event
 
 
-_CHAINS = (
-    "SELECT c.id, c.body FROM facet f CROSS JOIN event e ON e.id = f.event CROSS JOIN event c "
-    "ON c.id = json_extract(e.body, '$.chain') WHERE f.facet IN ('healthy', 'unhealthy') AND f.value = ?"
+_TIMED = (
+    "SELECT e.at, json_extract(e.body, '$.chain'), json_extract(e.body, '$.healthy_after_s') AS took FROM facet f "
+    "CROSS JOIN event e ON e.id = f.event WHERE f.facet = 'healthy' AND f.value = ? AND took IS NOT NULL "
+    "ORDER BY f.at DESC, f.event DESC"
 )
 _PARTS = (
     "SELECT json_extract(part.value, '$.{1}') FROM event e, json_each(e.body, '$.{0}') part "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from operator import ne
 from typing import Any
 
 from msgspec import Struct
@@ -149,12 +150,15 @@ def blame_lines(
 def _kept(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[tuple[int, int, int]]:
     """Blocks of lines that stayed: where each begins in both, and its length. Most versions differ in one line."""
     most = min(len(old), len(new))
-    head = next((n for n in range(most) if old[n] != new[n]), most)
-    tail = next((n for n in range(most - head) if old[-1 - n] != new[-1 - n]), most - head)
+    differs = list(map(ne, old, new))
+    from_end = differs[::-1] if len(old) == len(new) else list(map(ne, reversed(old), reversed(new)))
+    head = differs.index(True) if True in differs else most
+    tail = min(from_end.index(True) if True in from_end else most, most - head)
     yield 0, 0, head
-    middle = SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False)
-    for a, b, size in middle.get_matching_blocks():
-        yield head + a, head + b, size
+    middle, fresh = old[head : len(old) - tail], new[head : len(new) - tail]
+    if len(middle) > 1 or len(fresh) > 1:
+        for a, b, size in SequenceMatcher(None, middle, fresh, autojunk=False).get_matching_blocks():
+            yield head + a, head + b, size
     yield len(old) - tail, len(new) - tail, tail
 
 
