@@ -34,6 +34,7 @@ from knobledger.knobs import (
 from knobledger.knobs.reading import prepare
 from knobledger.ledger.snapshots import Snapshots
 from knobledger.ledger.store import Ledger
+from knobledger.ledger.turns import Turns
 from knobledger.names import Digest, EventId, HostPath, TargetName, digest_of
 from knobledger.plan import Ask, Edit, LaterEdit, PlannedFile, Policy, Purpose, RestartScope, Verb, strictest
 from knobledger.state import State
@@ -53,14 +54,11 @@ class Desk(Struct):
     binding: Binding | None = None
     """what a plan is bound to beside bytes"""
     _readings: dict[tuple[Digest, Dialect], Reading] = field(default_factory=dict)
-    _writing: threading.Lock = field(default_factory=threading.Lock)
+    _turns: Turns = field(default_factory=Turns)
 
     def write(self, event: Event) -> EventId:
         """Appends an event to the ledger, then to the state: for all threads in the same order."""
-        with self._writing:
-            id_ = self.ledger.append(event)
-            self.state.add(id_, event)
-        return id_
+        return self._turns.append(self.ledger, event, lambda id_, event: self.state.add(id_, event))
 
     def propose(self, planned: Planned) -> tuple[EventId, Planned]:
         """Writes a plan down, with its planner's signature where two persons are asked for."""

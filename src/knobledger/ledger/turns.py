@@ -1,0 +1,57 @@
+"""Threads that append at the same time take turns, and the disk is waited for once for all that have come meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from msgspec import Struct, field
+
+from knobledger.errors import LedgerUnwritable
+from knobledger.events.entry import Event
+from knobledger.ledger.store import Ledger
+from knobledger.names import EventId
+
+
+class _Entry(Struct):
+    event: Event
+    outcome: EventId | BaseException | None = None
+
+
+class Turns(Struct):
+    """One ledger's line of writers."""
+
+    _mine: threading.Lock = field(default_factory=threading.Lock)
+    _waiting: deque[_Entry] = field(default_factory=deque)
+
+    def append(self, ledger: Ledger, event: Event, then: Callable[[EventId, Event], None]) -> EventId:
+        """`Ledger.append`; `then` hears of all threads' events, one after the other, in the ledger's order."""
+        entry = _Entry(event)
+        self._waiting.append(entry)
+        with self._mine:
+            if entry.outcome is None:
+                self._append_all(ledger, then)
+        if isinstance(entry.outcome, BaseException):
+            raise entry.outcome
+        assert entry.outcome is not None
+        return entry.outcome
+
+    def _append_all(self, ledger: Ledger, then: Callable[[EventId, Event], None]) -> None:
+        entries = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        try:
+            ids, failure = ledger.append_each([entry.event for entry in entries])
+            for entry, id_ in zip(entries, ids, strict=False):
+                then(id_, entry.event)
+                entry.outcome = id_
+            for entry in entries[len(ids) :]:
+                entry.outcome = _again(failure)
+        except BaseException as error:
+            for entry in entries:
+                entry.outcome = entry.outcome or error
+
+
+def _again(failure: LedgerUnwritable | None) -> LedgerUnwritable:
+    """One for each thread: what raises it adds facts of its own."""
+    assert failure is not None
+    return LedgerUnwritable(failure.message, hint=failure.hint, **failure.values)
