@@ -19,6 +19,7 @@ from knobledger.errors import Bug, Interrupted, KnobError, Unreachable, Usage, t
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host, RemoteFile
 from knobledger.hosts.reach import HOSTS_AT_ONCE
+from knobledger.knobs.reading import prepare
 from knobledger.names import HostPath, TargetName, short
 from knobledger.state import Plan
 from knobledger.watch import Watch
@@ -122,6 +123,9 @@ def look_at(
         return [look(desk, targets[0], host(targets[0].host))], {}
     seen: dict[TargetName, Seen] = {}
     failed: dict[TargetName, KnobError] = {}
+    for dialect in {target.dialect for target in targets}:
+        # While the hosts log in, as `look` does.
+        threading.Thread(target=prepare, args=(dialect,), daemon=True).start()
 
     def read(target: Target) -> RemoteFile:
         return host(target.host).read(target.path)
