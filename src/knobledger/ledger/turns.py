@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
@@ -27,15 +27,24 @@ class Turns(Struct):
 
     def append(self, ledger: Ledger, event: Event, then: Callable[[EventId, Event], None]) -> EventId:
         """`Ledger.append`; `then` hears of all threads' events, one after the other, in the ledger's order."""
-        entry = _Entry(event)
-        self._waiting.append(entry)
+        return self.append_each(ledger, [event], then)[0]
+
+    def append_each(
+        self, ledger: Ledger, events: Sequence[Event], then: Callable[[EventId, Event], None]
+    ) -> list[EventId]:
+        """The same for several. Raises what is wrong with the first that can't be written."""
+        entries = [_Entry(event) for event in events]
+        self._waiting.extend(entries)
         with self._mine:
-            if entry.outcome is None:
+            if any(entry.outcome is None for entry in entries):
                 self._append_all(ledger, then)
-        if isinstance(entry.outcome, BaseException):
-            raise entry.outcome
-        assert entry.outcome is not None
-        return entry.outcome
+        ids: list[EventId] = []
+        for entry in entries:
+            if isinstance(entry.outcome, BaseException):
+                raise entry.outcome
+            assert entry.outcome is not None
+            ids.append(entry.outcome)
+        return ids
 
     def _append_all(self, ledger: Ledger, then: Callable[[EventId, Event], None]) -> None:
         entries = [self._waiting.popleft() for _ in range(len(self._waiting))]
