@@ -12,6 +12,7 @@ import os
 import platform
 import resource
 import shlex
+import shutil
 import socket
 import statistics
 import subprocess
@@ -34,6 +35,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hosts", type=int, default=50)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument(
+        "--peers", action="store_true", help="pyinfra and Ansible -f25 too; `make bench` installs them"
+    )
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, _server(Path(name)) as (port, server):
         folder = Path(name)
@@ -44,8 +48,11 @@ def main() -> None:
         _workspaces(folder, files, port)
         took: dict[str, list[tuple[float, float, float]]] = {}
         for run in range(wanted.runs):
-            for who, act in _contenders(folder, files, port).items():
-                value = str(1000 + run) if who.startswith("raw") else f"{2000 + run}{len(who)}"
+            contenders = _contenders(folder, files, port)
+            if wanted.peers:
+                contenders |= _peers(folder, files, port)
+            for number, (who, act) in enumerate(contenders.items()):
+                value = f"{1000 + run}{number}"
                 here, there, begun = _ours(), _theirs(server), time.perf_counter()
                 act(value)
                 elapsed = time.perf_counter() - begun
@@ -68,15 +75,18 @@ def _theirs(server: int) -> float:
 
 
 def _contenders(folder: Path, files: list[Path], port: int) -> dict[str, Callable[[str], None]]:
-    def raw(value: str) -> None:
-        ssh = shlex.join(["ssh", *_options(folder), "-p", str(port)])
-        line = (
-            f"{ssh} 127.0.0.$1 'cp -p '$2' '$2'.bak && sed -i s/{NAME}=.*/{NAME}={value}/ '$2' && "
-            f"grep -n {NAME} '$2' && ! diff -q '$2'.bak '$2"
-        )
-        words = "\n".join(f"{n + 1} {file}" for n, file in enumerate(files))
-        argv = ["xargs", "-P25", "-L1", "sh", "-c", line, "sh"]
-        subprocess.run(argv, input=words, text=True, check=True, stdout=subprocess.DEVNULL)
+    def raw(*more: str) -> Callable[[str], None]:
+        def act(value: str) -> None:
+            ssh = shlex.join(["ssh", *_options(folder), *more, "-p", str(port)])
+            line = (
+                f"{ssh} 127.0.0.$1 'cp -p '$2' '$2'.bak && sed -i s/{NAME}=.*/{NAME}={value}/ '$2' && "
+                f"grep -n {NAME} '$2' && ! diff -q '$2'.bak '$2"
+            )
+            words = "\n".join(f"{n + 1} {file}" for n, file in enumerate(files))
+            argv = ["xargs", "-P25", "-L1", "sh", "-c", line, "sh"]
+            subprocess.run(argv, input=words, text=True, check=True, stdout=subprocess.DEVNULL)
+
+        return act
 
     def knob(transport: str) -> Callable[[str], None]:
         def act(value: str) -> None:
@@ -86,10 +96,55 @@ def _contenders(folder: Path, files: list[Path], port: int) -> dict[str, Callabl
         return act
 
     return {
-        "raw ssh, xargs -P25": raw,
+        "raw ssh, xargs -P25": raw(),
+        # What fabric agrees on with this server: most of what ssh computes for a login is the key exchange.
+        "the same, with curve25519-sha256": raw("-o", "KexAlgorithms=curve25519-sha256"),
         "knob set (openssh)": knob("openssh"),
         "knob set (fabric)": knob("fabric"),
     }
+
+
+def _peers(folder: Path, files: list[Path], port: int) -> dict[str, Callable[[str], None]]:
+    """At their best: pipelining and a given interpreter for Ansible, no ssh_config for pyinfra."""
+    found = Path(sys.prefix) / "peers" / "bin"
+    user, key, known = getpass.getuser(), folder / "key", folder / "known_hosts"
+    (folder / "inventory.ini").write_text(
+        "".join(f"h{n} ansible_host=127.0.0.{n + 1} file={file}\n" for n, file in enumerate(files))
+        + f"[all:vars]\nansible_port={port}\nansible_user={user}\nansible_ssh_private_key_file={key}\n"
+        + f"ansible_python_interpreter={shutil.which('python3', path='/usr/bin:/bin') or sys.executable}\n"
+    )
+    (folder / "ansible.cfg").write_text(
+        f"[defaults]\ninventory = {folder}/inventory.ini\nlocal_tmp = {folder}/ansible\n[ssh_connection]\n"
+        "pipelining = true\nssh_args = -F none -o ControlMaster=no -o IdentitiesOnly=yes "
+        f"-o UserKnownHostsFile={known}\n"
+    )
+    common = {
+        "ssh_port": port,
+        "ssh_user": user,
+        "ssh_key": str(key),
+        "ssh_known_hosts_file": str(known),
+        "ssh_strict_host_key_checking": "yes",
+        "ssh_config_file": "/dev/null",
+    }
+    hosts = [(f"127.0.0.{n + 1}", common | {"file": str(file)}) for n, file in enumerate(files)]
+    (folder / "inventory.py").write_text(f"hosts = {hosts!r}\n")
+    (folder / "deploy.py").write_text(
+        "import os\nfrom pyinfra import host\nfrom pyinfra.operations import files\n"
+        f"files.line(path=host.data.file, line=r'^export {NAME}=.*$',\n"
+        f"           replace='export {NAME}=' + os.environ['VALUE'], backup=True)\n"
+    )
+
+    def pyinfra(value: str) -> None:
+        argv = [str(found / "pyinfra"), "--yes", str(folder / "inventory.py"), str(folder / "deploy.py")]
+        subprocess.run(argv, check=True, capture_output=True, env=os.environ | {"VALUE": value})
+
+    def ansible(value: str) -> None:
+        wish = f"path={{{{ file }}}} regexp='^export {NAME}=' line='export {NAME}={value}' backup=yes"
+        argv = [str(found / "ansible"), "all", "-f25", "-m", "ansible.builtin.lineinfile", "-a", wish]
+        env = {"ANSIBLE_CONFIG": f"{folder}/ansible.cfg", "ANSIBLE_HOME": f"{folder}/ansible"}
+        subprocess.run(argv, check=True, capture_output=True, env=os.environ | env)
+
+    return {"pyinfra: files.line, backup": pyinfra, "Ansible -f25: lineinfile, backup": ansible}
 
 
 def _workspaces(folder: Path, files: list[Path], port: int) -> None:
@@ -127,6 +182,7 @@ def _server(folder: Path) -> Iterator[tuple[int, int]]:
         f"Port {port}\nListenAddress 0.0.0.0\nHostKey {folder}/host_key\nPidFile {folder}/pid\n"
         f"AuthorizedKeysFile {folder}/authorized_keys\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n"
         f"PermitRootLogin yes\nUseDNS no\nMaxStartups 500\nLogLevel ERROR\nSetEnv HOME={folder}/home\n"
+        "Subsystem sftp internal-sftp\n"
     )
     process = subprocess.Popen(
         [SSHD, "-D", "-f", str(folder / "sshd_config")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from knobledger.errors import (
     Unreachable,
 )
 from knobledger.events.changes import Applied, Failed, RolledBack, Settled, Started
+from knobledger.events.entry import Event
 from knobledger.hosts.host import Transaction
 from knobledger.hosts.memory import MemoryHost
 from knobledger.knobs import Request
@@ -254,15 +256,15 @@ def test_a_success_that_can_not_be_recorded_is_told_and_recovered(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = bench.plan((KNOB, "512")).id
-    append = Ledger.append
+    append = Ledger.append_each
 
-    def full(self: Ledger, event: object) -> EventId:
-        if isinstance(event, Applied):
-            raise LedgerUnwritable("no space left on device")
-        return append(self, event)  # type: ignore[arg-type]
+    def full(self: Ledger, events: Sequence[Event]) -> tuple[list[EventId], LedgerUnwritable | None]:
+        if isinstance(events[0], Applied):
+            return [], LedgerUnwritable("no space left on device")
+        return append(self, events)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "append", full)
+        patch.setattr(Ledger, "append_each", full)
         with pytest.raises(StateUnknown) as caught:
             bench.apply(plan)
     assert caught.value.message == (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from knobledger.errors import (
     StateUnknown,
     Unreachable,
 )
+from knobledger.events.entry import Event
 from knobledger.ledger.store import Ledger
 from workspaces import KNOB, SCRIPT, SERVE, Bench
 
@@ -220,19 +221,19 @@ def test_a_kill_at_any_point_of_the_attempt_is_found_and_settled(
     plan = bench.plan((KNOB, "512")).id
     with bench.open() as workspace:
         workspace.approve(plan, "flag")
-    append = Ledger.append
+    append = Ledger.append_each
     replace = type(bench.host).replace
 
     def die(when: str) -> None:
         if when == point:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def append_and_die(self: Ledger, event: object) -> object:
-        kind = getattr(event, "kind", "")
+    def append_and_die(self: Ledger, events: Sequence[Event]) -> object:
+        [kind] = (event.kind for event in events)
         die(f"before {kind}" if kind == "started" else "before outcome" if kind == "applied" else "")
-        id_ = append(self, event)  # type: ignore[arg-type]
+        written = append(self, events)
         die(f"after {kind}" if kind == "started" else "after outcome" if kind == "applied" else "")
-        return id_
+        return written
 
     def replace_and_die(self: object, transaction: object) -> object:
         receipt = replace(self, transaction)  # type: ignore[arg-type]
@@ -240,7 +241,7 @@ def test_a_kill_at_any_point_of_the_attempt_is_found_and_settled(
         die("after swap")
         return receipt
 
-    monkeypatch.setattr(Ledger, "append", append_and_die)
+    monkeypatch.setattr(Ledger, "append_each", append_and_die)
     monkeypatch.setattr(type(bench.host), "replace", replace_and_die)
 
     def work() -> None:

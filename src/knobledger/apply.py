@@ -317,7 +317,7 @@ def _transaction(desk: Desk, plan: Plan, file: PlannedFile, target: Target, cont
 
 def _masked(desk: Desk, receipt: Receipt, content: bytes, target: Target) -> Receipt:
     """A receipt without secrets: its `grep` lines are taken from the masked text, by line number."""
-    lines = desk.masker.content(Reading.of(content, target.dialect)).split(b"\n")
+    lines = desk.masker.content(desk.reading(content, target.dialect)).split(b"\n")
     grep = tuple(
         GrepLine(
             line=item.line,

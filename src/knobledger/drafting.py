@@ -34,6 +34,7 @@ from knobledger.knobs import (
 from knobledger.knobs.reading import prepare
 from knobledger.ledger.snapshots import Snapshots
 from knobledger.ledger.store import Ledger
+from knobledger.ledger.turns import Turns
 from knobledger.names import Digest, EventId, HostPath, TargetName, digest_of
 from knobledger.plan import Ask, Edit, LaterEdit, PlannedFile, Policy, Purpose, RestartScope, Verb, strictest
 from knobledger.state import State
@@ -53,14 +54,15 @@ class Desk(Struct):
     binding: Binding | None = None
     """what a plan is bound to beside bytes"""
     _readings: dict[tuple[Digest, Dialect], Reading] = field(default_factory=dict)
-    _writing: threading.Lock = field(default_factory=threading.Lock)
+    _turns: Turns = field(default_factory=Turns)
 
     def write(self, event: Event) -> EventId:
         """Appends an event to the ledger, then to the state: for all threads in the same order."""
-        with self._writing:
-            id_ = self.ledger.append(event)
-            self.state.add(id_, event)
-        return id_
+        return self.write_each([event])[0]
+
+    def write_each(self, events: Sequence[Event]) -> list[EventId]:
+        """`write` for several."""
+        return self._turns.append_each(self.ledger, events, lambda id_, event: self.state.add(id_, event))
 
     def propose(self, planned: Planned) -> tuple[EventId, Planned]:
         """Writes a plan down, with its planner's signature where two persons are asked for."""
@@ -149,9 +151,15 @@ def see(desk: Desk, target: Target, remote: RemoteFile) -> Seen:
     """
     seen, event = observation(desk, target, remote)
     if event is not None:
-        desk.snapshots.put(seen.remote.content)
-        desk.write(event)
+        record(desk, [(seen, event)])
     return seen
+
+
+def record(desk: Desk, observed: Sequence[tuple[Seen, Observed]]) -> None:
+    """Writes down what observations have found: the bytes, then the events about them."""
+    for content in {seen.remote.digest: seen.remote.content for seen, _ in observed}.values():
+        desk.snapshots.put(content)
+    desk.write_each([event for _, event in observed])
 
 
 def observation(
@@ -166,7 +174,7 @@ def observation(
     edits: tuple[KnobEdit, ...] = ()
     diff = ""
     if before is not None:
-        old = Reading.of(before, target.dialect)
+        old = desk.reading(before, target.dialect)
         edits, diff = changed_knobs(old, reading), masked_diff(desk.masker, old, reading, target.path)
     start = end = ""
     if known:

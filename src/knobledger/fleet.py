@@ -14,11 +14,13 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TypeVar
 
 from knobledger.apply import Restarts, attempt
-from knobledger.drafting import Desk, Seen, look, see
+from knobledger.drafting import Desk, Seen, look, observation, record
 from knobledger.errors import Bug, Interrupted, KnobError, Unreachable, Usage, together
+from knobledger.events.changes import Observed
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host, RemoteFile
 from knobledger.hosts.reach import HOSTS_AT_ONCE
+from knobledger.knobs.reading import prepare
 from knobledger.names import HostPath, TargetName, short
 from knobledger.state import Plan
 from knobledger.watch import Watch
@@ -121,7 +123,11 @@ def look_at(
     if len(targets) == 1:
         return [look(desk, targets[0], host(targets[0].host))], {}
     seen: dict[TargetName, Seen] = {}
+    new: list[tuple[Seen, Observed]] = []
     failed: dict[TargetName, KnobError] = {}
+    for dialect in {target.dialect for target in targets}:
+        # While the hosts log in, as `look` does.
+        threading.Thread(target=prepare, args=(dialect,), daemon=True).start()
 
     def read(target: Target) -> RemoteFile:
         return host(target.host).read(target.path)
@@ -130,7 +136,10 @@ def look_at(
         if isinstance(answer, KnobError):
             failed[target.name] = answer
         else:
-            seen[target.name] = see(desk, target, answer)
+            seen[target.name], event = observation(desk, target, answer)
+            if event is not None:
+                new.append((seen[target.name], event))
+    record(desk, new)
     left_out = _left_out(targets, failed, skip_unreachable)
     return [seen[target.name] for target in targets if target.name in seen], left_out
 

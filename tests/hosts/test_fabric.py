@@ -21,6 +21,7 @@ from knobledger.hosts.carrier import Line
 from knobledger.hosts.config import Config
 from knobledger.hosts.connect import connect
 from knobledger.hosts.fabric import FabricHost
+from knobledger.hosts.login import log_in
 from knobledger.names import digest_of
 
 
@@ -62,6 +63,34 @@ def test_a_revoked_host_key_makes_no_connection(
         dialled(config_of(server, known_hosts=known)).read(PASSWD)
     with pytest.raises(HostKeyChanged):
         dialled(config_of(server, known_hosts=known, host_keys="accept-new")).read(PASSWD)
+
+
+def test_a_hashed_name_is_found_among_the_lines_about_others(
+    server: servers.Sshd, dialled: Dialled, tmp_path: Path
+) -> None:
+    servers.keygen(tmp_path / "other")
+    wrong = " ".join((tmp_path / "other.pub").read_text().split()[:2])
+    known = tmp_path / "known_hosts"
+    shutil.copy(server.known_hosts, known)
+    subprocess.run(["ssh-keygen", "-q", "-H", "-f", known], check=True, capture_output=True)
+    hashed = known.read_text()
+    assert hashed.startswith("|1|")
+    known.write_text(f"elsewhere,[127.0.0.1]:1 {wrong}\n{hashed}[127.0.0.2]:{server.port} {wrong}\n")
+    assert dialled(config_of(server, known_hosts=known)).read(PASSWD).content
+    # The first line that names the host counts, hashed or not, as before.
+    known.write_text(f"{hashed}[127.0.0.1]:{server.port} {wrong}\n")
+    assert dialled(config_of(server, known_hosts=known)).read(PASSWD).content
+    known.write_text(f"[127.0.0.1]:{server.port} {wrong}\n{hashed}")
+    with pytest.raises(HostKeyChanged):
+        dialled(config_of(server, known_hosts=known)).read(PASSWD)
+
+
+def test_a_cipher_that_needs_no_mac_is_preferred(running: dict[str, servers.Sshd]) -> None:
+    connection = log_in(config_of(running["openssh"]))
+    try:
+        assert connection.transport.remote_cipher == "aes128-gcm@openssh.com"
+    finally:
+        connection.close()
 
 
 def test_accept_new_believes_once_and_writes_it_down(

@@ -162,7 +162,7 @@ def test_killed_before_every_command_of_the_transaction(box: Path, tmp_path: Pat
     else:
         pytest.fail("it never came to its end")
     assert rig.content(path) == CHANGED
-    assert killed[NotWritten] > 15
+    assert killed[NotWritten] > 12
     assert killed[StateUnknown] > 5
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from importlib.resources import files
@@ -86,13 +87,43 @@ def test_it_runs_under_other_login_shells(shell: str) -> None:
 def test_the_script_is_sent_without_its_comments_and_is_posix_sh() -> None:
     sent = wire.script().decode()
     assert not any(line.startswith("#") for line in sent.splitlines())
-    assert len(sent) < 20000
+    assert len(sent) < 21000
     assert "<<" not in sent, "stripping indentation would break a here-document"
     source = files("knobledger.hosts").joinpath("transaction.sh").read_text("utf-8")
     for shell in ("dash", "bash", "busybox"):
         if program := shutil.which(shell):
             argv = [program, "sh", "-n"] if shell == "busybox" else [program, "-n"]
-            for text in (sent, source):
+            for text in (sent, source, wire.script_for_looks().decode()):
                 subprocess.run(argv, input=text.encode(), check=True)
     if shutil.which("shellcheck"):
         subprocess.run(["shellcheck", "-s", "sh", "-"], input=source.encode(), check=True)
+
+
+def test_a_look_is_sent_without_what_only_changes_call() -> None:
+    whole, look = wire.script().decode(), wire.script_for_looks().decode()
+    sent = wire.request({"mode": "read"}).stdin.decode()
+    assert look in sent
+    assert whole not in sent
+    for mode in ("replace", "rehearse", "tidy", "prune"):
+        assert whole in wire.request({"mode": mode}).stdin.decode()
+    assert len(look) < len(whole) / 2
+    left_out = [line for line in whole.splitlines() if line not in look.splitlines()]
+    defined = {line.partition("(")[0] for line in left_out if re.match(r"[a-z_]+\(\) \{", line)}
+    assert {"replace", "lock", "swap_rename", "dress", "backup_file"} <= defined
+    reached = {"read_file", "list"}
+    while (
+        more := {
+            name
+            for caller in reached
+            for name in re.findall(r"\b[a-z_]+\b", _body(look, caller))
+            if f"\n{name}() {{" in f"\n{whole}"
+        }
+        - reached
+    ):
+        reached |= more
+    assert {"read_file", "resolve", "find_mount", "find_running"} <= reached
+    assert not reached & defined
+
+
+def _body(script: str, function: str) -> str:
+    return script.partition(f"\n{function}() {{")[2].partition("\n}\n")[0]

@@ -10,6 +10,7 @@ import fnmatch
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from msgspec import Struct
@@ -74,7 +75,7 @@ class Target(Struct, frozen=True):
     approval: ApprovalPolicy
 
 
-class Config(Struct, frozen=True):
+class Config(Struct, frozen=True, dict=True):
     """A checked hosts.toml."""
 
     root: Path
@@ -137,7 +138,7 @@ class Config(Struct, frozen=True):
         """Every group with its services in full."""
         return {name: self._members(section) for name, section in self.file.groups.items()}
 
-    @property
+    @cached_property
     def hosts(self) -> Mapping[str, HostConfig]:
         """Every host by its name, in the order of the file."""
         return {name: self.host(name) for name in self.file.hosts}

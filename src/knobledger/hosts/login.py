@@ -9,9 +9,10 @@ import contextlib
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from knobledger.errors import HostKeyChanged, KnobError
 from knobledger.hosts.reach import HostConfig, unreachable
@@ -36,6 +37,7 @@ def log_in(config: HostConfig) -> Any:
         "banner_timeout": config.connect_timeout_s,
         "auth_timeout": config.connect_timeout_s,
         "channel_timeout": config.connect_timeout_s,
+        "transport_factory": _transport,
     }
     if config.identity_file is not None:
         if not config.identity_file.exists():
@@ -83,19 +85,27 @@ def log_in(config: HostConfig) -> Any:
     return connection
 
 
+def _transport(*arguments: Any, **more: Any) -> paramiko.Transport:
+    """Paramiko's, which would rather have a counter mode with a MAC that it compares byte by byte in Python."""
+    import paramiko
+
+    transport = paramiko.Transport(*arguments, **more)
+    options = transport.get_security_options()
+    options.ciphers = sorted(options.ciphers, key=lambda name: "-gcm@" not in name)
+    return transport
+
+
 def _identity(file: Path) -> dict[str, Any]:
     """The one key to log in with: the file itself, or its twin in ssh-agent if the file needs a passphrase."""
     import paramiko
 
     if file.suffix != ".pub":
         try:
-            paramiko.PKey.from_path(file)
+            return {"pkey": _key(file, file.stat().st_mtime_ns)}
         except (paramiko.PasswordRequiredException, TypeError):
             pass
         except (paramiko.SSHException, ValueError, OSError):
             # Whatever is wrong with it is said better by the login.
-            return {"key_filename": str(file)}
-        else:
             return {"key_filename": str(file)}
     public = file if file.suffix == ".pub" else file.with_name(f"{file.name}.pub")
     wanted = public.read_text("utf-8").split()[1:2] if public.is_file() else []
@@ -105,13 +115,21 @@ def _identity(file: Path) -> dict[str, Any]:
     return {"key_filename": str(file)}
 
 
+@lru_cache(16)
+def _key(file: Path, _written: int) -> paramiko.PKey:
+    """With its certificate, if there is one beside it; read once for the many hosts that it is for."""
+    import paramiko
+
+    return paramiko.PKey.from_path(file)
+
+
 def _trust(connection: Any, config: HostConfig) -> None:
     """Known hosts and our policy, for the connection and for every jump host on the way."""
     hop = connection
     while hop is not None and not isinstance(hop, str):
         files = _known_hosts_files(hop, config)
-        revoked = _load_known(hop.client, files)
         alias = hop.ssh_config.get("hostkeyalias")
+        revoked = _load_known(hop.client, files, [_known_name(hop.host, hop.port), alias])
         if alias:
             keys = hop.client.get_host_keys()
             for kind, key in (keys.lookup(alias) or {}).items():
@@ -120,25 +138,39 @@ def _trust(connection: Any, config: HostConfig) -> None:
         hop = hop.gateway or None
 
 
-def _load_known(client: paramiko.SSHClient, files: list[Path]) -> set[str]:
-    """Fills in the known keys, and returns the revoked ones (base64)."""
+def _load_known(client: paramiko.SSHClient, files: list[Path], names: Sequence[str | None]) -> frozenset[str]:
+    """Fills in the keys that are known by these names, and returns the revoked ones (base64)."""
     from paramiko.hostkeys import HostKeyEntry
 
     texts = tuple(file.read_text("utf-8", "replace") for file in files if file.is_file())
     # Many hosts log in side by side, with one file that names them all.
     with _reading:
-        known, revoked = _known(texts)
+        known = _known(texts)
+    places = sorted({place for name in (*names, None) for place in known.places.get(name, ())})
     # Entries of its own: paramiko puts other keys into them.
-    client.get_host_keys()._entries.extend(HostKeyEntry(list(names), key) for names, key in known)
-    return set(revoked)
+    client.get_host_keys()._entries.extend(
+        HostKeyEntry(list(named), key) for named, key in map(known.keys.__getitem__, places)
+    )
+    return known.revoked
 
 
 _reading = threading.Lock()
 
 
+class _Known(NamedTuple):
+    """What known_hosts files say."""
+
+    keys: list[tuple[tuple[str, ...], paramiko.PKey]]
+    """names, each with its key, in the order of the files"""
+    places: dict[str | None, list[int]]
+    """where a name is among them; None: where one is hashed, and may be any"""
+    revoked: frozenset[str]
+    """in base64"""
+
+
 @lru_cache(4)
-def _known(texts: tuple[str, ...]) -> tuple[list[tuple[tuple[str, ...], paramiko.PKey]], frozenset[str]]:
-    """Names with their key, and the revoked keys (base64), of the texts of known_hosts files.
+def _known(texts: tuple[str, ...]) -> _Known:
+    """The known and the revoked keys in the texts of known_hosts files.
 
     Line by line, because paramiko's own loading stops at lines that it can't read, and knows no markers: a key
     with `@revoked` must not be believed because of another line. `@cert-authority` needs the openssh transport.
@@ -153,14 +185,17 @@ def _known(texts: tuple[str, ...]) -> tuple[list[tuple[tuple[str, ...], paramiko
         if line.strip() and not line.lstrip().startswith("#")
     ]
     revoked = frozenset(fields[3] for fields in lines if fields[0] == "@revoked" and len(fields) >= 4)
-    known = []
+    known = _Known([], {}, revoked)
     for fields in lines:
         if not fields[0].startswith("@") and len(fields) >= 3 and fields[2] not in revoked:
             with contextlib.suppress(InvalidHostKey, SSHException, ValueError):
                 entry = HostKeyEntry.from_line(" ".join(fields[:3]))
                 if entry is not None and entry.key is not None:
-                    known.append((tuple(entry.hostnames), entry.key))
-    return known, revoked
+                    for name in entry.hostnames:
+                        place = None if name.startswith("|") else name
+                        known.places.setdefault(place, []).append(len(known.keys))
+                    known.keys.append((tuple(entry.hostnames), entry.key))
+    return known
 
 
 def _known_hosts_files(hop: Any, config: HostConfig) -> list[Path]:
@@ -177,7 +212,7 @@ def _known_name(host: str, port: int) -> str:
 class _Policy:
     """What to do with a key that is not in known_hosts: refuse it, or (accept-new) believe it this once."""
 
-    def __init__(self, config: HostConfig, hop: Any, file: Path, revoked: set[str]) -> None:
+    def __init__(self, config: HostConfig, hop: Any, file: Path, revoked: frozenset[str]) -> None:
         self._config = config
         self._hop = hop
         self._file = file

@@ -27,6 +27,8 @@ nl='
 stage='' bstage='' scratch='' lockfile='' heldby='' stat_tool='' selinux='' bmade='' unneeded='' bare='' frames='' bdir_mode='' bdir_inode='' mount=0
 [ -e /sys/fs/selinux/enforce ] && selinux=yes
 
+# What a program says of its failure is asked for by running it again where that does no harm: with its output caught, each
+# run would cost a fork of this shell.
 have() { command -v "$1" >/dev/null 2>&1; }
 # Frames are gathered: each write becomes a packet, which costs both sides more than what is in it.
 frame() { frames="$frames$nonce $1 ${#2}$nl$2$nl"; }
@@ -97,24 +99,25 @@ digest() {
     [ ${#sum} -eq 64 ]
 }
 
-# digest_both FILE OTHER: sets sum and other, by one program where no name can be escaped.
-digest_both() {
-    case $1$2 in
+# digests FILE OTHER [THIRD]: sets sum, other and third, by one program where no name can be escaped.
+digests() {
+    third=''
+    case $1$2${3-} in
     *[!A-Za-z0-9/._-]*) ;;
     *)
         # shellcheck disable=SC2086
-        if both=$($digest_tool "$1" "$2" 2>/dev/null); then
-            case $both in
-            *"$nl"*"$nl"*) ;;
-            *"$nl"*)
-                sum=${both%%"$nl"*} other=${both#*"$nl"}
-                sum=${sum%% *} other=${other%% *}
-                [ ${#sum}${#other} = 6464 ] && return
-                ;;
+        if all=$($digest_tool "$@" 2>/dev/null); then
+            sum=${all%%[ "$nl"]*} all=${all#*"$nl"}
+            other=${all%%[ "$nl"]*}
+            if [ $# = 3 ]; then all=${all#*"$nl"} third=${all%%[ "$nl"]*}; fi
+            case $#:${#sum}:${#other}:${#third}:$all in
+            *:*:*:*:*"$nl"*) ;;
+            2:64:64:0:* | 3:64:64:64:*) return ;;
             esac
         fi
         ;;
     esac
+    [ $# = 2 ] || { digest "$3" && third=$sum; }
     digest "$2"
     other=$sum
     digest "$1"
@@ -246,10 +249,19 @@ resolve() {
     fi || fail resolve refused "no stat command that works here"
 }
 
-# Is the file itself a mount point?
+# mount_id FILE: sets mounted_as to the number of the mount that it lies on; fails where the kernel does not tell.
+mount_id() {
+    key=''
+    { while read -r key mounted_as && [ "$key" != mnt_id: ]; do :; done </proc/self/fdinfo/8; } 2>/dev/null 8<"$1"
+    [ "$key" = mnt_id: ]
+}
+
+# Is the file itself a mount point? Then it lies on another mount than its folder.
 find_mount() {
     mount=0
-    if [ -r /proc/self/mountinfo ]; then
+    if mount_id "$target" && lies_on=$mounted_as && mount_id "${folder:-/}"; then
+        [ "$mounted_as" = "$lies_on" ] || mount=1
+    elif [ -r /proc/self/mountinfo ]; then
         point=$target
         case $target in
         *[\\\ \	]* | *"$nl"*) point=$(printf %s "$target" | sed 's/\\/\\134/g; s/ /\\040/g; s/	/\\011/g' | tr '\n' '\001' |
@@ -261,31 +273,46 @@ find_mount() {
     frame mount $mount
 }
 
-# Shells keep the script that they run open at descriptor 255 or 10; a process that names the file on its command
-# line is asked for all its descriptors. Looking at every descriptor of every process would take too long.
+# find_running [all]: shells keep the script that they run open at 255, or at the first free from 10 on. With `all`, a
+# process that names the file on its command line is asked for all its descriptors; every one of every process would
+# take too long.
 find_running() {
-    running='' mounts=''
-    for fd in /proc/[0-9]*/fd/[12][0125]*; do
-        case ${fd##*/} in 1[0-2] | 255) [ "$fd" -ef "$target" ] && note_running "$fd" ;; esac
-    done
-    # The same grep tells whether looking for a mount point is worth one of its own; there, odd names are escaped.
-    case $base_name in *[!A-Za-z0-9._-]*) mounts=yes ;; esac
-    # shellcheck disable=SC2013
-    for cmdline in $(grep -lF -e "$base_name" /proc/self/mountinfo /proc/[0-9]*/cmdline 2>/dev/null); do
-        [ "$cmdline" != /proc/self/mountinfo ] || { mounts=yes && continue; }
-        for fd in "${cmdline%cmdline}"fd/*; do
-            [ "$fd" -ef "$target" ] && note_running "$fd" && break
+    running=''
+    for process in /proc/[0-9]*; do
+        fds=255
+        [ -e "$process/fd/10" ] && fds='10 11 12 255'
+        for fd in $fds; do
+            [ "$process/fd/$fd" -ef "$target" ] && note_running "$process"
         done
     done
+    if [ "${1-}" = all ]; then
+        # shellcheck disable=SC2013
+        for cmdline in $(grep -lF -e "$base_name" /proc/[0-9]*/cmdline 2>/dev/null); do
+            for fd in "${cmdline%cmdline}"fd/*; do
+                [ "$fd" -ef "$target" ] && note_running "${cmdline%/cmdline}" && break
+            done
+        done
+    fi
     frame running "$running"
 }
 
 note_running() {
     pid=${1#/proc/}
-    pid=${pid%%/*}
     [ "$pid" = $$ ] && return
     case " $running " in *" $pid "*) ;; *) running="$running${running:+ }$pid" ;; esac
 }
+
+# From the backup directory as configured to where it is.
+place_backup_dir() {
+    case $bdir in
+    /*) ;;
+    .) bdir=$folder ;;
+    *) bdir=$folder/${bdir#./} ;;
+    esac
+    bdir=${bdir%/}
+}
+
+# From here on until read_file is what a mere look at files is sent without.
 
 # The lock is on the target's folder, so that workspaces with different backup directories exclude each other.
 lock() {
@@ -385,6 +412,8 @@ room_why() { case $why in *'quota exceeded'* | *'No space left'*) printf ': %s' 
 
 # The attributes of FROM, on TO that exists: owner first, since chown takes setuid and capabilities away.
 dress() {
+    why=''
+    cp --attributes-only --preserve=mode,ownership,xattr${selinux:+,context} -- "$1" "$2" 2>/dev/null && return
     why=$(cp --attributes-only --preserve=mode,ownership,xattr${selinux:+,context} -- "$1" "$2" 2>&1) && return
     chown "$b_uid:$b_gid" "$2" 2>/dev/null
     chmod "$b_mode" "$2" || return 1
@@ -421,7 +450,7 @@ new_file() {
 
 # copy_whole FROM TO: content, attributes and times, into TO that exists. GNU's -p leaves xattrs out.
 copy_whole() {
-    why=$(cp --preserve=all -- "$1" "$2" 2>&1) && return
+    cp --preserve=all -- "$1" "$2" 2>/dev/null && return
     why=$(cp -p -- "$1" "$2" 2>&1)
 }
 
@@ -461,16 +490,6 @@ syntax() {
     checked="; $shown has no new complaints"
 }
 
-# From the backup directory as configured to where it is.
-place_backup_dir() {
-    case $bdir in
-    /*) ;;
-    .) bdir=$folder ;;
-    *) bdir=$folder/${bdir#./} ;;
-    esac
-    bdir=${bdir%/}
-}
-
 make_backup_dir() {
     [ -d "$bdir" ] && return
     [ -L "$bdir" ] && fail backup notwritten "the backup directory $bdir is a symbolic link that leads nowhere"
@@ -481,7 +500,20 @@ make_backup_dir() {
 # claim FILE NAME: gives FILE the name, if nobody has it. The second way is for disks without hard links.
 claim() {
     [ ! -e "$2" ] || return 1
-    why=$(ln -- "$1" "$2" 2>&1) || { new_file "$2" 2>/dev/null && mv -f -- "$1" "$2"; }
+    ln -- "$1" "$2" 2>/dev/null || why=$(ln -- "$1" "$2" 2>&1) || { new_file "$2" 2>/dev/null && mv -f -- "$1" "$2"; }
+}
+
+# The live file into bstage, a new file among the backups. Sets trouble and why, and leaves nothing, if it can't.
+copy_target() {
+    bstage=$bdir/.stage.$$.$me.$nonce
+    if ! new_file "$bstage"; then
+        bstage='' trouble="can't create a file in $bdir"
+        return 1
+    fi
+    copy_whole "$target" "$bstage" && return
+    trouble="can't copy into $bdir"
+    rm -f -- "$bstage" 2>/dev/null && bstage=''
+    return 1
 }
 
 # Sets backup to a name that nobody had: NAME.bak, NAME.2.bak, ... It gets its name when it is whole and proven.
@@ -493,11 +525,11 @@ backup_file() {
             fail backup notwritten "the backup directory $bdir belongs to somebody else and is open to others (mode $bdir_mode)"
         ;;
     esac
-    bstage=$bdir/.stage.$$.$me.$nonce
-    new_file "$bstage" || fail backup notwritten "can't create a file in $bdir: ${why##*: }"
-    copy_whole "$target" "$bstage" || fail backup notwritten "can't copy into $bdir: ${why##*: }"
-    digest "$bstage"
-    [ "$sum" = "$base" ] || fail backup notwritten "the copy does not have the digest of the original"
+    if [ -z "$copied" ]; then
+        copy_target || fail backup notwritten "$trouble: ${why##*: }"
+        digest "$bstage" && third=$sum
+    fi
+    [ "$third" = "$base" ] || fail backup notwritten "the copy does not have the digest of the original"
     # The new content gets its attributes here already, so that one look proves those of both.
     dress "$target" "$stage"
     undressed=$why
@@ -545,6 +577,7 @@ arrived() {
 
 swap_rename() {
     [ -f "$target" ] && [ ! -L "$target" ] || return 1
+    mv -fT -- "$1" "$target" 2>/dev/null && return
     why=$(mv -fT -- "$1" "$target" 2>&1) && return
     # A mv without -T.
     [ -f "$1" ] && [ -f "$target" ] && why=$(mv -f -- "$1" "$target" 2>&1)
@@ -555,7 +588,7 @@ swap_in_place() { why=$(cat -- "$1" 2>&1 >"$target"); }
 # The live file against everything that was asked for. Sets wrong.
 verify() {
     wrong=''
-    digest_both "$target" "$backup"
+    digests "$target" "$backup"
     backup_sum=$other
     frame digest.after "$sum"
     [ "$sum" = "$result" ] || wrong="the live file has the digest ${sum:-(unreadable)}, not the plan's"
@@ -629,12 +662,15 @@ replace() {
         finish moved "$target"
     fi
     b_uid=$uid b_gid=$gid b_mode=$mode b_mtime=$mtime b_links=$links b_inode=$inode b_bytes=$bytes
-    find_running
-    if [ -n "$mounts" ]; then find_mount; else frame mount $mount; fi
+    find_mount
     way=rename
     [ "$mount" = 1 ] && way="a mount point: it can't be renamed over, and"
     [ "$links" -gt 1 ] && way="$links hard links lead to it: a rename would leave the others on the old content, and"
-    if [ "$way" != rename ]; then
+    if [ "$way" = rename ]; then
+        # Whoever reads it goes on with what is open; who that is, is told.
+        find_running
+    else
+        find_running all
         [ "$inplace" = yes ] || fail resolve inplace "$way writing in place was not allowed"
         [ -z "$running" ] || fail resolve refused "$way it can't be written in place while running interpreters read it (pid $running)"
         [ -w "$target" ] || fail resolve notwritten "permission denied: can't write it in place"
@@ -654,7 +690,10 @@ replace() {
     sweep
     sign_lock
     step lock ok "$lock_kind"
-    digest_both "$stage" "$target"
+    # A backup directory that is there already has the copy at once: one program takes all three digests.
+    copied=''
+    [ "$bdir_mode" != 700 ] || { copy_target && copied=yes; }
+    if [ -n "$copied" ]; then digests "$stage" "$target" "$bstage"; else digests "$stage" "$target"; fi
     arrived
     frame live "$other"
     if [ "$other" != "$base" ]; then
@@ -718,10 +757,12 @@ replace() {
     finish ok
 }
 
+# Until here.
+
 read_file() {
     probe cat
     resolve
-    [ "$who" = no ] || find_running
+    [ "$who" = no ] || find_running all
     find_mount
     extras "$target"
     manifest

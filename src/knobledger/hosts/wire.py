@@ -110,9 +110,23 @@ def script() -> bytes:
 
 
 @cache
+def script_for_looks() -> bytes:
+    """The same for the modes `read` and `list`: a shell takes its time to parse what they would never call."""
+    before, _, rest = _source("transaction.sh").partition("\n# From here on until read_file ")
+    return _stripped(before + rest.partition("\n# Until here.")[2]).encode()
+
+
+@cache
 def stripped(name: str) -> str:
     """A script of this package without comment lines and indentation (none has here-documents)."""
-    source = Path(__file__).with_name(name).read_text("utf-8")
+    return _stripped(_source(name))
+
+
+def _source(name: str) -> str:
+    return Path(__file__).with_name(name).read_text("utf-8")
+
+
+def _stripped(source: str) -> str:
     lines = (line.strip(" ") for line in source.splitlines())
     return "\n".join(line for line in lines if line and not line.startswith("#"))
 
@@ -129,7 +143,8 @@ def request(
 
     `extra` goes before the script, with functions for more modes.
     """
-    return _program(extra + script(), values, words, content, "LC_ALL=C;export LC_ALL;", sudo=sudo)
+    source = script_for_looks() if values.get("mode") in ("read", "list") else extra + script()
+    return _program(source, values, words, content, "LC_ALL=C;export LC_ALL;", sudo=sudo)
 
 
 def command(argv: tuple[str, ...], stdin: bytes, *, sudo: bool = False) -> Request:

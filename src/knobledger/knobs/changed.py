@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable
+from functools import lru_cache
 from itertools import zip_longest
 
 from knobledger.knobs.occurrence import Kind, KnobEdit, Occurrence
@@ -12,6 +13,8 @@ from knobledger.knobs.reading import Reading
 State = dict[str, list[str | None]]
 
 
+# The same bytes may have become the same others on many hosts; readings are equal where they are the same one.
+@lru_cache(16)
 def changed_knobs(before: Reading, after: Reading) -> tuple[KnobEdit, ...]:
     """The knobs whose decided value, or whose presence, differs; in the order of the text before, new ones last.
 

@@ -150,8 +150,10 @@ def prepare(dialect: Dialect) -> None:
     """Loads what reading and editing such a file will want; for a moment in which nothing else can be done."""
     if dialect in (Dialect.BASH, Dialect.SH):
         import knobledger.knobs.editing
-        import knobledger.knobs.shell.read
-        import knobledger.knobs.witness  # noqa: F401
+        import knobledger.knobs.shell.read  # noqa: F401
+        from knobledger.knobs.witness import parser
+
+        parser()
 
 
 def _shell(content: bytes, dialect: Dialect, sources: Mapping[str, bytes], launch: int | None) -> Reading:

@@ -19,11 +19,12 @@ _ASSIGNED = frozenset(["export", "declare", "typeset", "readonly", "local", "ass
 @lru_cache(maxsize=2)
 def _root(content: bytes) -> Any:
     # Kept for the next request: what one edit has left is what the next one begins with.
-    return _parser().parse(content).root_node
+    return parser().parse(content).root_node
 
 
 @cache
-def _parser() -> Any:
+def parser() -> Any:
+    """Tree-sitter's, for bash."""
     # Imported here: only an edit of a shell file needs it.
     import tree_sitter
     import tree_sitter_bash

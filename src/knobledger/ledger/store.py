@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from knobledger.errors import LedgerBroken, Unknown
+from knobledger.errors import LedgerBroken, LedgerUnwritable, Unknown
 from knobledger.event import decode, encode, id_of, stamp
 from knobledger.events.entry import Event
 from knobledger.ledger.days import Day, day_of, days, ids_in
 from knobledger.ledger.heads import Heads
 from knobledger.ledger.lookup import ids_with
 from knobledger.ledger.reading import content_of
-from knobledger.ledger.writing import sweep, write_once
+from knobledger.ledger.writing import sweep, write_in_order, write_once
 from knobledger.names import EventId
 
 if TYPE_CHECKING:
@@ -59,12 +59,33 @@ class Ledger:
         Raises `LedgerUnwritable` (disk full, no permission, read-only) with nothing written, and
         `ValueError` if the event's `at` is not what `stamp` writes.
         """
-        day_of(event.at)
+        ids, failure = self.append_each([event])
+        if failure is not None:
+            raise failure
+        return ids[0]
+
+    def append_each(self, events: Sequence[Event]) -> tuple[list[EventId], LedgerUnwritable | None]:
+        """`append` for several, each the parent of the next: the disk is waited for once.
+
+        Returns the ids of those that were written, in order, and why the one after them could not be. Raises
+        `ValueError` as `append` does, with nothing written.
+        """
+        days = [day_of(event.at) for event in events]
         with self._appending:
-            content = encode(event.but(parents=self._heads.now()))
-            id_ = self.add(content)
-            self.written.append(id_)
-        return id_
+            parents = self._heads.now()
+            ids: list[EventId] = []
+            files: list[tuple[Path, bytes]] = []
+            for event, day in zip(events, days, strict=True):
+                content = encode(event.but(parents=parents))
+                decode(content)
+                ids.append(id_of(content))
+                files.append((self.path(ids[-1], day), content))
+                parents = (ids[-1],)
+            fresh, failure = write_in_order(files)
+            self.written.extend(ids[: len(fresh)])
+        for (path, content), new in zip(files, fresh, strict=False):
+            _prove(path, content, new)
+        return ids[: len(fresh)], failure
 
     def add(self, content: bytes) -> EventId:
         """Keep an event that exists already, such as another clone's; adding it twice is once.
@@ -74,8 +95,7 @@ class Ledger:
         decode(content)
         id_ = id_of(content)
         path = self.path(id_, day_of(json.loads(content)["at"]))
-        if not write_once(path, content) and path.read_bytes() != content:
-            raise broken(path, "its bytes are not those that its name stands for")
+        _prove(path, content, write_once(path, content))
         return id_
 
     def has(self, id_: EventId, at: str) -> bool:
@@ -237,6 +257,12 @@ def broken(path: Path, why: str) -> LedgerBroken:
     return LedgerBroken(
         f"the event file {str(path)!r} is damaged: {why}", hint="`knob verify`", path=str(path)
     )
+
+
+def _prove(path: Path, content: bytes, new: bool) -> None:
+    """Raises `LedgerBroken` if the file was there already, with other bytes than its name stands for."""
+    if not new and path.read_bytes() != content:
+        raise broken(path, "its bytes are not those that its name stands for")
 
 
 def _no_event(id_: str) -> Unknown:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from knobledger.errors import LedgerUnwritable
 
 STALE_S = 3600.0
 """Age in seconds after which a temporary file belongs to nobody any more."""
+_AT_ONCE = 8
+"""So many files are forced to disk side by side."""
 
 
 def write_once(path: Path, content: bytes, *, mode: int = 0o444, folder_mode: int = 0o777) -> bool:
@@ -25,18 +29,42 @@ def write_once(path: Path, content: bytes, *, mode: int = 0o444, folder_mode: in
     Returns False if the name was taken, whoever took it; the file there is left alone. Both modes
     are subject to the umask. Raises `LedgerUnwritable`, having left nothing behind.
     """
+    fresh, failure = write_in_order([(path, content)], mode=mode, folder_mode=folder_mode)
+    if failure is not None:
+        raise failure
+    return fresh[0]
+
+
+def write_in_order(
+    files: Sequence[tuple[Path, bytes]], *, mode: int = 0o444, folder_mode: int = 0o777
+) -> tuple[list[bool], LedgerUnwritable | None]:
+    """`write_once` for several files: no name is given before those in front of it, and a folder is forced to disk once.
+
+    Returns whether the names were free, up to the first file that can't be written, and the error of that one; it and
+    those after it have left nothing behind.
+    """
+    fresh: list[bool] = []
+    failure = None
+    temporaries = _each_beside(files, mode, folder_mode)
     try:
-        make_folder(path.parent, folder_mode)
-        temporary = _write_beside(path, content, mode)
-        try:
-            fresh = _link(temporary, path)
-        finally:
-            with suppress(FileNotFoundError):
-                temporary.unlink()
-        sync_folder(path.parent)
-    except OSError as e:
-        raise unwritable(path, e) from e
-    return fresh
+        for (path, _), temporary in zip(files, temporaries, strict=True):
+            try:
+                fresh.append(_link(_made(temporary), path))
+            except OSError as e:
+                failure = unwritable(path, e)
+                failure.__cause__ = e
+                break
+        for folder in dict.fromkeys(path.parent for path, _ in files[: len(fresh)]):
+            try:
+                sync_folder(folder)
+            except OSError as e:
+                raise unwritable(folder, e) from e
+    finally:
+        for temporary in temporaries:
+            if isinstance(temporary, Path):
+                with suppress(FileNotFoundError):
+                    temporary.unlink()
+    return fresh, failure
 
 
 def write_over(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = True) -> None:
@@ -131,6 +159,40 @@ def _write_beside(path: Path, content: bytes, mode: int, *, durable: bool = True
         with suppress(OSError):
             temporary.unlink()
         raise
+    return temporary
+
+
+def _each_beside(files: Sequence[tuple[Path, bytes]], mode: int, folder_mode: int) -> list[Path | OSError]:
+    """A temporary file for each, forced to disk, or why there is none. Side by side: disks take many flushes as one."""
+    made: list[Path | OSError] = [OSError("not begun")] * len(files)
+    waiting = iter(range(len(files)))
+    taking = threading.Lock()
+
+    def work() -> None:
+        while True:
+            with taking:
+                at = next(waiting, None)
+            if at is None:
+                return
+            path, content = files[at]
+            try:
+                make_folder(path.parent, folder_mode)
+                made[at] = _write_beside(path, content, mode)
+            except OSError as e:
+                made[at] = e
+
+    threads = [threading.Thread(target=work) for _ in range(min(len(files), _AT_ONCE) - 1)]
+    for thread in threads:
+        thread.start()
+    work()
+    for thread in threads:
+        thread.join()
+    return made
+
+
+def _made(temporary: Path | OSError) -> Path:
+    if isinstance(temporary, OSError):
+        raise temporary
     return temporary
 
 
