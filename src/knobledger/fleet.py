@@ -14,12 +14,14 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TypeVar
 
 from knobledger.apply import Restarts, attempt
-from knobledger.drafting import Desk, Seen, look, see
+from knobledger.drafting import Desk, Seen
 from knobledger.errors import Bug, Interrupted, KnobError, Unreachable, Usage, together
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host, RemoteFile
 from knobledger.hosts.reach import HOSTS_AT_ONCE
 from knobledger.names import HostPath, TargetName, short
+from knobledger.observing import look, see
+from knobledger.settling import settle_doubts
 from knobledger.state import Plan
 from knobledger.watch import Watch
 
@@ -114,16 +116,20 @@ def _done(target: Target, work: Callable[[Target], T], step: str, watch: Watch) 
 def look_at(
     desk: Desk, targets: Sequence[Target], host: HostOf, watch: Watch, *, skip_unreachable: bool
 ) -> tuple[list[Seen], dict[TargetName, KnobError]]:
-    """Reads all targets, and those that could not be reached. What is new there is recorded, as by `look`.
+    """Reads all targets, and those that could not be reached. What is new there is recorded, as by `look`, once it is
+    known what became of earlier attempts.
 
     Raises what went wrong with any target, unless it is only out of reach and may be skipped.
     """
     if len(targets) == 1:
-        return [look(desk, targets[0], host(targets[0].host))], {}
+        [target] = targets
+        settle_doubts(desk, target, host(target.host))
+        return [look(desk, target, host(target.host))], {}
     seen: dict[TargetName, Seen] = {}
     failed: dict[TargetName, KnobError] = {}
 
     def read(target: Target) -> RemoteFile:
+        settle_doubts(desk, target, host(target.host))
         return host(target.host).read(target.path)
 
     for target, answer in side_by_side(targets, read, "reading", watch, abandon=True):
@@ -136,6 +142,7 @@ def look_at(
 
 
 def read_all(
+    desk: Desk,
     targets: Sequence[Target],
     paths: Callable[[Target], Sequence[HostPath]],
     host: HostOf,
@@ -150,6 +157,7 @@ def read_all(
 
     def fetch(target: Target) -> Callable[[HostPath], RemoteFile]:
         there = host(target.host)
+        settle_doubts(desk, target, there)
         ahead: dict[HostPath, RemoteFile | KnobError] = {}
         for path in paths(target):
             try:

@@ -229,6 +229,7 @@ class Opening:
             syntax=complaint,
             sign=self._signed,
             binding=Binding(self.config, self.host),
+            settles=not self.planning_only,
         )
 
     def _signed(self, planned: Planned) -> Planned:

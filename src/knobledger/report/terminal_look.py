@@ -109,6 +109,8 @@ def _(report: Status, page: Paper) -> None:
 def _target(target: TargetStatus, live: bool, page: Paper) -> None:
     if target.error:
         state, style = f"not known: {target.error}", "red"
+    elif target.in_doubt:
+        state, style = f"not as recorded, which may be the work of {short(target.in_doubt)}", "yellow"
     elif target.drift:
         state, style = "changed by hand since the last entry", "yellow"
     elif not target.recorded:
