@@ -164,6 +164,10 @@ class State(Struct):
         """Armed changes whose end is not recorded; costs nothing where nothing was ever armed."""
         return [] if self._armings is None else self._armings.open()
 
+    def not_put_back(self) -> list[Pending]:
+        """Armed changes that their hosts could not put back, confirmed by nobody since; some may be reverted by now."""
+        return [one for one in self._armings.by_plan.values() if one.not_put_back] if self._armings else []
+
     def overdue(self, target: TargetName, now: datetime) -> Pending | None:
         """The armed change of a target whose deadline is over, while nobody has looked what its host did."""
         pending = self._armings.on(target) if self._armings else None
@@ -328,10 +332,10 @@ class State(Struct):
         file = plan.file_of(event.target) if plan else None
         if file is None or event.outcome != "reverted" or event.digest is None:
             return
-        self._record(event.target, file.path, event.digest, id_, event.at)
+        self._record(event.target, file.path, event.digest, id_, event.ended_at)
         for edit in file.edits if event.digest == file.base else ():
             back = edit.but(before=edit.after, after=edit.before)
-            self._edit(KnobEdit(id_, event.target, back, event.at), event.plan)
+            self._edit(KnobEdit(id_, event.target, back, event.ended_at), event.plan)
 
     def _outcome(self, id_: EventId, event: Applied | RolledBack | Failed | Settled) -> None:
         attempt = self.attempts.get(event.attempt)

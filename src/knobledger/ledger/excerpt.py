@@ -144,7 +144,9 @@ class Excerpt:
         self._take_whole([*done, *(id_ for id_, _ in seen)])
         for _, target in seen:
             self._take_past(target)
-        self._take(self._of_kinds("e.id, e.body", ("noted", "expired"), begin, end))
+        self._take(self._of_kinds("e.id, e.body", ("noted",), begin, end))
+        # a deadline was before somebody saw what it did
+        self._take(self._of_kinds("e.id, e.body", ("expired",), begin))
         self._take(self._of_kinds("e.id, e.body", ("restart_started",), begin))
         self._take(self._of_kinds("e.id, e.body", ASKING))
 
@@ -177,6 +179,10 @@ class Excerpt:
                     *(plan, target),
                 )
             )
+            if next(self._ask("SELECT 1 FROM event WHERE plan = ? AND kind = 'expired'", plan), None):
+                self.target(
+                    target
+                )  # not put back: whether it is still in effect hangs on all that came later
         self._take(self._ask(f"{BY_FACET} WHERE f.facet = 'chain open'"))
         for service in [name for (name,) in self._ask(_VALUES, "unhealthy") if name]:
             [(bad, good)] = self._ask(_HEALTH, service)

@@ -10,6 +10,7 @@ from msgspec import Struct
 from knobledger.events.changes import Planned
 from knobledger.knobs import Masker, Occurrence
 from knobledger.names import Digest, EventId, HostPath, TargetName
+from knobledger.report.credit import doer
 from knobledger.state import State
 
 
@@ -163,7 +164,7 @@ def knob_line(state: State, target: TargetName, item: Occurrence, masker: Masker
     return KnobLine(
         occurrence_json(item, masker),
         edit.event,
-        "" if by_hand else event.actor,
+        "" if by_hand else doer(event),
         edit.at,
         "changed by hand" if by_hand else (event.why if isinstance(event, Planned) else ""),
     )
