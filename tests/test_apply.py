@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from knobledger import apply
+from knobledger import apply, settling
 from knobledger.author import Author
 from knobledger.drafting import Options
 from knobledger.errors import (
@@ -488,8 +488,8 @@ def test_the_patience_ends_and_the_outcome_is_unknown(bench: Bench, monkeypatch:
         now += seconds
 
     with monkeypatch.context() as patch:
-        patch.setattr(apply.time, "sleep", sleep)
-        patch.setattr(apply.time, "monotonic", lambda: now)
+        patch.setattr(settling.time, "sleep", sleep)
+        patch.setattr(settling.time, "monotonic", lambda: now)
         with pytest.raises(StateUnknown, match="a second look failed too: held by anna"):
             bench.apply(plan)
     assert now == pytest.approx(1010.5)

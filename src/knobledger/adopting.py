@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from msgspec.structs import replace
 
-from knobledger.drafting import Desk, masked_diff, masked_edits, names_in, on_our_clock
+from knobledger.drafting import Desk, masked_diff, masked_edits
 from knobledger.drifting import compared, failed, times_of
 from knobledger.errors import KnobError
 from knobledger.event import moment_of, stamp
@@ -23,6 +23,7 @@ from knobledger.hosts.host import BackupFile, Host, RemoteFile
 from knobledger.knobs import Reading, changed_knobs
 from knobledger.looking import HostOf, side_by_side
 from knobledger.names import HostPath, digest_of
+from knobledger.observing import names_in, on_our_clock
 from knobledger.past import Passage, Sighting, is_copy, moment_in, reconstruct
 from knobledger.report.drift import Adopted, Adoption
 from knobledger.undoing import backup_of

@@ -1,12 +1,10 @@
 """The attempt: `started` in the ledger, one transaction on the host, the outcome in the ledger.
 
-A crash at any point leaves either nothing or an attempt in doubt, which `settle` decides by
-comparing the live file's digest with the plan's base and result.
+A crash at any point leaves either nothing or an attempt in doubt, which `settling` decides.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
@@ -33,10 +31,11 @@ from knobledger.events.changes import RolledBack as RolledBackEvent
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Check, Host, RemoteFile, Transaction
 from knobledger.knobs import Dialect, Reading, Request, edit
-from knobledger.names import EventId, HostPath, digest_of, short
+from knobledger.names import EventId, digest_of, short
 from knobledger.plan import PlannedFile
 from knobledger.quoting import command_line
 from knobledger.receipt import GrepLine, Receipt
+from knobledger.settling import settle_doubts, settled
 from knobledger.state import Attempt, Plan, PlanStatus
 
 if TYPE_CHECKING:
@@ -47,9 +46,6 @@ Connect = Callable[[], Host]
 
 Restarts = Sequence[tuple[str, tuple[str, ...]]]
 """services in the order of their start, each with the lines of sh that restart it"""
-
-_PATIENCE_S = 10.0
-"""how long a transaction whose answer was lost may go on before its outcome is called unknown"""
 
 _CHECKS: dict[Dialect, Check] = {
     Dialect.BASH: "bash",
@@ -108,6 +104,7 @@ def attempt(
             "nothing was written",
             hint="hosts.toml was changed since: make a new plan",
         )
+    settle_doubts(desk, target, host)  # once this plan has written, nobody could tell any more
     content = _content(desk, planned, file, target, host)
     if file.backup and not file.clean:
         _prove_backup(host, file)
@@ -186,55 +183,6 @@ def _stand_down(desk: Desk, armed: Pending | None, target: Target, reconnect: Co
 def way_back(plan: Plan) -> str:
     """The command that puts back the backup of an attempt that left neither the old nor the new bytes."""
     return f"`knob revert {short(plan.id)} --exact{' --in-place' if plan.planned.in_place else ''}`"
-
-
-def settle(desk: Desk, attempt: Attempt, target: Target, host: Host) -> Settled:
-    """Decides an attempt in doubt by a fresh read, and records it.
-
-    On the host only what the dead attempt left beside the file is removed. Raises `Busy` while it still runs.
-    """
-    started = attempt.started
-    host.tidy(target.path, target.backup_dir)
-    remote = host.read(target.path)
-    if remote.digest == started.result:
-        outcome = "applied"
-    elif remote.digest == started.base:
-        outcome = "unchanged"
-    else:
-        outcome = "overwritten"
-    settled = Settled.of(
-        {
-            **desk.author.signs(),
-            "plan": started.plan,
-            "attempt": attempt.id,
-            "target": started.target,
-            "outcome": outcome,
-            "digest": remote.digest,
-            "manifest": remote.manifest,
-            "backup": _backup_beside(host, target, started, remote),
-        }
-    )
-    desk.write(settled)
-    return settled
-
-
-def _settled(desk: Desk, attempt: Attempt, target: Target, host: Host) -> Settled:
-    """`settle`, with patience for a transaction that goes on without us."""
-    end = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            return settle(desk, attempt, target, host)
-        except Busy:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.5)
-
-
-def _backup_beside(host: Host, target: Target, started: Started, remote: RemoteFile) -> HostPath | None:
-    found = [
-        item.path for item in host.backups(target.path, target.backup_dir) if item.digest == started.base
-    ]
-    return found[-1] if found and remote.digest != started.base else None
 
 
 def _content(desk: Desk, planned: Planned, file: PlannedFile, target: Target, host: Host) -> bytes:
@@ -345,7 +293,7 @@ def _after_loss(
 ) -> Settled:
     """The answer was lost: look again over a fresh connection, and say only what was seen there."""
     try:
-        settled = _settled(desk, attempt, target, reconnect())
+        found = settled(desk, attempt, target, reconnect())
     except (Unreachable, StateUnknown, Refused, Busy) as second:
         facts = {**desk.author.signs(), "plan": plan.id, "attempt": attempt.id, "target": target.name}
         desk.write(Failed(**facts, outcome="unknown", error=lost.kind, reason=desk.masker.text(lost.message)))
@@ -357,7 +305,7 @@ def _after_loss(
             change=plan.id,
             commands=[command_line(("sha256sum", target.path))],
         ) from lost
-    match settled.outcome:
+    match found.outcome:
         case "unchanged":
             raise NotWritten(
                 f"{lost.message}; a fresh look shows that {target.name} is as before",
@@ -373,13 +321,13 @@ def _after_loss(
                 commands=lost.values.get("commands", ()),
             ) from lost
         case "applied":
-            return settled
+            return found
         case "overwritten":
             raise StateUnknown(
                 f"{lost.message}; a fresh look shows bytes that are neither those before nor those planned",
                 hint=f"{way_back(plan)} puts back what was there before, unless somebody else has written since: see "
-                f"`knob diff {target.name}`; the backup is at {settled.backup}"
-                if settled.backup
+                f"`knob diff {target.name}`; the backup is at {found.backup}"
+                if found.backup
                 else f"see `knob diff {target.name}`; the backup is at a place not known",
                 change=plan.id,
                 commands=[command_line(("sha256sum", target.path))],

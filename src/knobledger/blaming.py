@@ -34,7 +34,13 @@ def blame(desk: Desk, target: Target, host: Host, names: Sequence[str] = ()) -> 
         live = host.read(target.path)
         if known is None or live.digest != known.digest:
             versions.append((None, live.content))
-            remarks.append("lines marked `not recorded` were changed by hand since the last entry")
+            doubts = desk.state.doubts_on(target.name)
+            remarks.append(
+                f"lines marked `not recorded` may be the work of {short(doubts[0].started.plan)}, whose attempt has no "
+                "outcome: `knob recover` finds it out"
+                if doubts
+                else "lines marked `not recorded` were changed by hand since the last entry"
+            )
     except KnobError as error:
         if not versions:
             raise

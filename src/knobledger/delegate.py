@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from knobledger.apply import ready
+from knobledger.drafting import Desk
 from knobledger.errors import KnobError, NotApproved, PlanMode, Refused
 from knobledger.events.asking import Ruling
 from knobledger.events.changes import Planned
@@ -28,13 +29,18 @@ from knobledger.report.sharing import Synced
 from knobledger.report.signers import SignersReport
 from knobledger.report.status import occurrence_json
 from knobledger.report.upkeep import Prunable, Recovered
-from knobledger.state import Plan
+from knobledger.state import Plan, State
 from knobledger.verbs.recovering import Settling
 from knobledger.workspace import Workspace
 
 
 class Delegate(Workspace):
     """What an agent may do. Each refusal raises `Refused` and names who may."""
+
+    def _desk(self, state: State) -> Desk:
+        desk = super()._desk(state)
+        desk.settles = False  # as `recover`
+        return desk
 
     def scan(self, target: str) -> Scan:
         """Every knob of a target's live file, commented and losing ones too."""

@@ -5,9 +5,8 @@ A plan is made on the bytes that are on the host now. Nothing on the host is cha
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from msgspec import Struct, field
 
@@ -15,11 +14,11 @@ from knobledger.author import Author
 from knobledger.binding import Binding
 from knobledger.diff import unified
 from knobledger.errors import KnobError, Refused, together
-from knobledger.event import moment_of, stamp
-from knobledger.events.changes import Observed, Planned
+from knobledger.event import stamp
+from knobledger.events.changes import Planned, Settled
 from knobledger.events.entry import Event
 from knobledger.hosts.config import Target
-from knobledger.hosts.host import Host, RemoteFile
+from knobledger.hosts.host import RemoteFile
 from knobledger.knobs import (
     Dialect,
     Edited,
@@ -31,11 +30,10 @@ from knobledger.knobs import (
     changed_knobs,
     edit,
 )
-from knobledger.knobs.reading import prepare
 from knobledger.ledger.snapshots import Snapshots
 from knobledger.ledger.store import Ledger
 from knobledger.ledger.turns import Turns
-from knobledger.names import Digest, EventId, HostPath, TargetName, digest_of
+from knobledger.names import Digest, EventId, HostPath, TargetName, digest_of, short
 from knobledger.plan import Ask, Edit, LaterEdit, PlannedFile, Policy, Purpose, RestartScope, Verb, strictest
 from knobledger.state import State
 
@@ -53,6 +51,8 @@ class Desk(Struct):
     """puts the planner's signature on a plan that needs two persons"""
     binding: Binding | None = None
     """what a plan is bound to beside bytes"""
+    settles: bool = True
+    """may find out and record what became of attempts without an outcome"""
     _readings: dict[tuple[Digest, Dialect], Reading] = field(default_factory=dict)
     _turns: Turns = field(default_factory=Turns)
 
@@ -137,84 +137,6 @@ class Sketch(Struct):
     names: tuple[str, ...] = ()
 
 
-def look(desk: Desk, target: Target, host: Host) -> Seen:
-    """Reads a target, and records its bytes if they are not the ones last recorded: see `see`."""
-    # Its reader is loaded while the host is waited for, who takes as long.
-    threading.Thread(target=prepare, args=(target.dialect,), daemon=True).start()
-    return see(desk, target, host.read(target.path))
-
-
-def see(desk: Desk, target: Target, remote: RemoteFile) -> Seen:
-    """Records the bytes that were read, if they are not the ones last recorded.
-
-    Drift and first contact are recorded as observed, never credited to the one who looks.
-    """
-    seen, event = observation(desk, target, remote)
-    if event is not None:
-        record(desk, [(seen, event)])
-    return seen
-
-
-def record(desk: Desk, observed: Sequence[tuple[Seen, Observed]]) -> None:
-    """Writes down what observations have found: the bytes, then the events about them."""
-    for content in {seen.remote.digest: seen.remote.content for seen, _ in observed}.values():
-        desk.snapshots.put(content)
-    desk.write_each([event for _, event in observed])
-
-
-def observation(
-    desk: Desk, target: Target, remote: RemoteFile, hints: Sequence[str] = ()
-) -> tuple[Seen, Observed | None]:
-    """A target as it was read, and the event that would record its bytes; None: they are recorded. Writes nothing."""
-    reading = desk.reading(remote.content, target.dialect)
-    known = desk.state.files.get(target.name)
-    if known and known.digest == remote.digest:
-        return Seen(target, remote, reading), None
-    before = desk.snapshots.get(known.digest) if known else None
-    edits: tuple[KnobEdit, ...] = ()
-    diff = ""
-    if before is not None:
-        old = desk.reading(before, target.dialect)
-        edits, diff = changed_knobs(old, reading), masked_diff(desk.masker, old, reading, target.path)
-    start = end = ""
-    if known:
-        # Only drift needs it, and a change seldom meets any.
-        from knobledger.past import drift_bounds
-
-        bounds = drift_bounds(moment_of(known.at), mtime_of(remote), desk.author.now())
-        start, end = map(stamp, bounds)
-    event = Observed(
-        **desk.author.signs(),
-        target=target.name,
-        path=target.path,
-        digest=remote.digest,
-        previous=known.digest if known else None,
-        edits=masked_edits(desk.masker, edits),
-        knobs=names_in(reading) if before is None else (),
-        diff=diff,
-        manifest=remote.manifest,
-        not_before=start,
-        not_after=end,
-        hints=tuple(map(desk.masker.text, hints)),
-    )
-    return Seen(target, remote, reading, known.digest if known else None), event
-
-
-def names_in(reading: Reading) -> tuple[str, ...]:
-    """The knobs that are set in these bytes, each once, in their order."""
-    return tuple(dict.fromkeys(item.name for item in reading.occurrences if item.active))
-
-
-def mtime_of(remote: RemoteFile) -> datetime:
-    """When the file was last written, by this machine's clock."""
-    return on_our_clock(remote.manifest.mtime, remote.clock_offset_s)
-
-
-def on_our_clock(seconds: float, offset_s: float) -> datetime:
-    """A moment of a host's clock (seconds since 1970) on ours; an offset below its own error is none."""
-    return datetime.fromtimestamp(seconds - (offset_s if abs(offset_s) >= 2 else 0), UTC)
-
-
 def draft_edit(
     desk: Desk,
     verb: Verb,
@@ -290,7 +212,7 @@ def write_plan(
     """Writes snapshots, then the plan that needs them."""
     seen = tuple(sketch.seen for sketch in sketches)
     wanted = [sketch for sketch in sketches if sketch.content != sketch.seen.remote.content]
-    remarks = tuple(_remarks(sketches))
+    remarks = tuple(_remarks(desk, sketches))
     if not wanted:
         return Draft(None, None, seen, remarks)
     for sketch in wanted:
@@ -371,13 +293,27 @@ def _warnings(sketches: Sequence[Sketch], left_out: Mapping[TargetName, KnobErro
         yield f"{target} is left out: {error.message}"
 
 
-def _remarks(sketches: Sequence[Sketch]) -> list[str]:
-    return [
-        f"{sketch.seen.target.name} was changed by hand since its last entry; that is recorded as observed, "
-        "and this plan is made on the bytes that are there now"
-        for sketch in sketches
-        if sketch.seen.drifted_from
-    ]
+def _remarks(desk: Desk, sketches: Sequence[Sketch]) -> Iterable[str]:
+    for seen in (sketch.seen for sketch in sketches):
+        name = seen.target.name
+        for id_ in desk.ledger.written:
+            event = desk.state.events[id_]
+            if isinstance(event, Settled) and event.target == name:
+                yield f"{short(event.plan)} on {name} had no outcome in the ledger: {_FOUND[event.outcome]}"
+        if not seen.drifted_from:
+            continue
+        torn = desk.state.torn_on(name, seen.remote.digest)
+        yield (
+            f"{name} {'is not as its last entry left it' if torn else 'was changed by hand since its last entry'}; "
+            "that is recorded as observed, and this plan is made on the bytes that are there now"
+        )
+
+
+_FOUND = {
+    "applied": "the file holds what it was to write, so it is recorded as applied",
+    "unchanged": "the file is as it was before, so it is recorded as not done",
+    "overwritten": "the file holds neither what was before nor what it was to write",
+}
 
 
 def masked_edits(masker: Masker, edits: Sequence[KnobEdit]) -> tuple[Edit, ...]:

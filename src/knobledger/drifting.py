@@ -7,13 +7,14 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 
-from knobledger.drafting import Desk, mtime_of, observation
-from knobledger.errors import KnobError
+from knobledger.drafting import Desk
+from knobledger.errors import KnobError, StateUnknown
 from knobledger.event import moment_of, stamp
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host, RemoteFile
 from knobledger.looking import HostOf, side_by_side
 from knobledger.names import HostPath
+from knobledger.observing import mtime_of, observation
 from knobledger.report.drift import Drift, TargetDrift
 from knobledger.tracks import Interval, commands, logins
 
@@ -43,14 +44,17 @@ def failed(desk: Desk, target: Target, error: KnobError) -> TargetDrift:
 
 def compared(desk: Desk, target: Target, host: Host, remote: RemoteFile) -> TargetDrift:
     """The same with the file as it was read."""
-    _, found = observation(desk, target, remote)
+    try:
+        _, found = observation(desk, target, remote)
+    except StateUnknown as error:
+        return failed(desk, target, error)
     mtime = stamp(mtime_of(remote))
     if found is None:
         return _line(desk, target, "as recorded", live=remote.digest, mtime=mtime)
     if found.previous is None:
         return _line(desk, target, "never recorded", live=remote.digest, found=found, mtime=mtime)
     hints = who(host, remote, moment_of(found.not_before), moment_of(found.not_after))
-    found = found.but(hints=tuple(map(desk.masker.text, hints)))
+    found = found.but(hints=(*found.hints, *map(desk.masker.text, hints)))
     return _line(desk, target, "drifted", live=remote.digest, found=found, mtime=mtime)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TypeVar
 
 from knobledger.apply import Restarts, attempt
-from knobledger.drafting import Desk, Seen, look, observation, record
+from knobledger.drafting import Desk, Seen
 from knobledger.errors import Bug, Interrupted, KnobError, Unreachable, Usage, together
 from knobledger.events.changes import Observed
 from knobledger.hosts.config import Target
@@ -22,6 +22,8 @@ from knobledger.hosts.host import Host, RemoteFile
 from knobledger.hosts.reach import HOSTS_AT_ONCE
 from knobledger.knobs.reading import prepare
 from knobledger.names import HostPath, TargetName, short
+from knobledger.observing import look, observation, record
+from knobledger.settling import settle_doubts
 from knobledger.state import Plan
 from knobledger.watch import Watch
 
@@ -116,12 +118,15 @@ def _done(target: Target, work: Callable[[Target], T], step: str, watch: Watch) 
 def look_at(
     desk: Desk, targets: Sequence[Target], host: HostOf, watch: Watch, *, skip_unreachable: bool
 ) -> tuple[list[Seen], dict[TargetName, KnobError]]:
-    """Reads all targets, and those that could not be reached. What is new there is recorded, as by `look`.
+    """Reads all targets, and those that could not be reached. What is new there is recorded, as by `look`, once it is
+    known what became of earlier attempts.
 
     Raises what went wrong with any target, unless it is only out of reach and may be skipped.
     """
     if len(targets) == 1:
-        return [look(desk, targets[0], host(targets[0].host))], {}
+        [target] = targets
+        settle_doubts(desk, target, host(target.host))
+        return [look(desk, target, host(target.host))], {}
     seen: dict[TargetName, Seen] = {}
     new: list[tuple[Seen, Observed]] = []
     failed: dict[TargetName, KnobError] = {}
@@ -130,6 +135,7 @@ def look_at(
         threading.Thread(target=prepare, args=(dialect,), daemon=True).start()
 
     def read(target: Target) -> RemoteFile:
+        settle_doubts(desk, target, host(target.host))
         return host(target.host).read(target.path)
 
     for target, answer in side_by_side(targets, read, "reading", watch, abandon=True):
@@ -145,6 +151,7 @@ def look_at(
 
 
 def read_all(
+    desk: Desk,
     targets: Sequence[Target],
     paths: Callable[[Target], Sequence[HostPath]],
     host: HostOf,
@@ -159,6 +166,7 @@ def read_all(
 
     def fetch(target: Target) -> Callable[[HostPath], RemoteFile]:
         there = host(target.host)
+        settle_doubts(desk, target, there)
         ahead: dict[HostPath, RemoteFile | KnobError] = {}
         for path in paths(target):
             try:

@@ -305,7 +305,11 @@ def _live(desk: Desk, target: Target, host: Host) -> tuple[TargetStatus, int]:
     except KnobError as error:
         return _status(target, None, None, known is not None, (), error.message), error.exit_code
     drift = known is not None and known.digest != remote.digest
-    return _status(target, remote.digest, drift, known is not None, _knobs(desk, target, remote.content)), 0
+    line = _status(target, remote.digest, drift, known is not None, _knobs(desk, target, remote.content))
+    if drift and (doubts := desk.state.doubts_on(target.name)):
+        # Whose bytes these are is not known before that attempt is settled.
+        line = replace(line, drift=None, in_doubt=doubts[0].started.plan)
+    return line, 0
 
 
 def _recorded(desk: Desk, target: Target) -> TargetStatus:

@@ -112,6 +112,10 @@ class Opening:
     def _say_what_waits(self) -> None:
         """Under every command: changes that put themselves back. A ledger that can't be read has been said already."""
         with suppress(KnobError):
+            if self.footing.not_put_back():
+                from knobledger.report.pending import not_put_back, promises_not_kept
+
+                self.notes.extend(map(not_put_back, promises_not_kept(self.footing)))
             if waiting := self.footing.pending():
                 from knobledger.report.pending import footer
 
@@ -229,6 +233,7 @@ class Opening:
             syntax=complaint,
             sign=self._signed,
             binding=Binding(self.config, self.host),
+            settles=not self.planning_only,
         )
 
     def _signed(self, planned: Planned) -> Planned:

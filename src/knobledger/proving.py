@@ -9,19 +9,21 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from knobledger.drafting import Desk
-from knobledger.drafting import see as record
 from knobledger.event import stamp
 from knobledger.events.watching import SeenKnob, SeenLive, SeenProcess, SeenValue
 from knobledger.hosts.config import Service, Target
 from knobledger.hosts.host import Host
+from knobledger.observing import see as record
 from knobledger.services.live import Live, LiveKnob, Sight, judge, see
+from knobledger.settling import settle_doubts
 
 
 def look_live(desk: Desk, host: Host, service: Service, target: Target, names: Sequence[str] = ()) -> Live:
     """Looks at the processes of a service for knobs of its target (default: all), and records what was seen.
 
-    Changes nothing on the host. Raises what `services.live.see` raises.
+    What became of attempts on the target is found first. Raises what `settling.settle_doubts` and `services.live.see` do.
     """
+    settle_doubts(desk, target, host)
     return conclude(desk, see(host, service, target, names))
 
 

@@ -164,6 +164,15 @@ class State(Struct):
         """Armed changes whose end is not recorded; costs nothing where nothing was ever armed."""
         return [] if self._armings is None else self._armings.open()
 
+    def not_put_back(self) -> list[Pending]:
+        """Armed changes that their hosts could not put back, confirmed by nobody since; some may be reverted by now."""
+        return [one for one in self._armings.by_plan.values() if one.not_put_back] if self._armings else []
+
+    def overdue(self, target: TargetName, now: datetime) -> Pending | None:
+        """The armed change of a target whose deadline is over, while nobody has looked what its host did."""
+        pending = self._armings.on(target) if self._armings else None
+        return pending if pending and now >= pending.deadline else None
+
     @classmethod
     def of(cls, events: Iterable[tuple[EventId, Event]]) -> State:
         """Folds events that arrive in any order, each once or several times."""
@@ -190,6 +199,18 @@ class State(Struct):
     def in_doubt(self) -> list[Attempt]:
         """Attempts that `recover` has to settle, oldest first."""
         return [attempt for attempt in self.attempts.values() if attempt.in_doubt]
+
+    def doubts_on(self, target: TargetName) -> list[Attempt]:
+        """Those on one target."""
+        return [attempt for attempt in self.in_doubt() if attempt.started.target == target]
+
+    def torn_on(self, target: TargetName, digest: Digest) -> Attempt | None:
+        """The newest attempt on a target if these bytes were found after it, and are neither base nor result."""
+        mine = [attempt for attempt in self.attempts.values() if attempt.started.target == target]
+        outcome = mine[-1].outcome if mine else None
+        return (
+            mine[-1] if isinstance(outcome, Settled) and mine[-1].torn and outcome.digest == digest else None
+        )
 
     def owner(self, target: TargetName, knob: str) -> KnobEdit | None:
         """The newest recorded edit of a knob."""
@@ -311,14 +332,17 @@ class State(Struct):
         file = plan.file_of(event.target) if plan else None
         if file is None or event.outcome != "reverted" or event.digest is None:
             return
-        self._record(event.target, file.path, event.digest, id_, event.at)
+        self._record(event.target, file.path, event.digest, id_, event.ended_at)
         for edit in file.edits if event.digest == file.base else ():
             back = edit.but(before=edit.after, after=edit.before)
-            self._edit(KnobEdit(id_, event.target, back, event.at), event.plan)
+            self._edit(KnobEdit(id_, event.target, back, event.ended_at), event.plan)
 
     def _outcome(self, id_: EventId, event: Applied | RolledBack | Failed | Settled) -> None:
         attempt = self.attempts.get(event.attempt)
-        if attempt is None or not attempt.in_doubt:
+        # Somebody else may have looked before its transaction had begun: its own proof is later, and stronger.
+        done = isinstance(event, Applied) or (isinstance(event, Settled) and event.outcome == "applied")
+        proof = done and attempt and isinstance(attempt.outcome, Settled) and not attempt.succeeded
+        if attempt is None or not (attempt.in_doubt or proof):
             return
         attempt.outcome, attempt.outcome_id = event, id_
         plan = self.plans.get(event.plan)

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from knobledger.diff import changed_lines
-from knobledger.drafting import Desk, Draft, Options, Seen, Sketch, see, write_plan
+from knobledger.drafting import Desk, Draft, Options, Seen, Sketch, write_plan
 from knobledger.errors import Conflict, KnobError, NotWritten, Refused, together
 from knobledger.events.changes import Applied, Observed, Planned, Settled
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import RemoteFile
 from knobledger.knobs import Reading, changed_knobs
 from knobledger.names import EventId, HostPath, TargetName, digest_of, short
+from knobledger.observing import see
 from knobledger.plan import LaterEdit, PlannedFile, Verb
 from knobledger.state import State, changes_after
 from knobledger.undo import Clash, LineChange, line_changes, taken_away, undo

@@ -21,6 +21,7 @@ from knobledger.report.watching import Checked, Folder, HostCheck, LiveReport, N
 from knobledger.services import running, sampling
 from knobledger.services.live import Sight, see
 from knobledger.services.scrape import Wanted
+from knobledger.settling import settle_doubts
 
 
 def live(
@@ -31,11 +32,12 @@ def live(
     def ask(_desk: Desk, target: Target, host: Host) -> Sight | NotSeen:
         service = config.service(f"{target.host}/{target.service}")
         try:
+            settle_doubts(desk, target, host)
             return see(host, service, target, names)
         except KnobError as error:
             return NotSeen(target.name, service.full_name, target.path, error.message, error.exit_code)
 
-    # The ledger is written by one thread: only the hosts are asked side by side.
+    # What was seen is written by one thread: only the hosts are asked side by side.
     sights = side_by_side(desk, targets, hosts, ask)
     return LiveReport(tuple(s if isinstance(s, NotSeen) else conclude(desk, s) for s in sights))
 

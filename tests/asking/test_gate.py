@@ -127,7 +127,8 @@ def test_a_verdict_lists_every_change_with_its_finding(bench: Bench) -> None:
 
 
 def test_old_ledgers_with_any_text_stay_readable(bench: Bench) -> None:
-    from knobledger.drafting import draft_edit, look
+    from knobledger.drafting import draft_edit
+    from knobledger.observing import look
 
     with bench.open() as workspace:
         draft_edit(

@@ -232,8 +232,8 @@ def test_somebody_edits_the_file_meanwhile(desk: Desk) -> None:
     wait_for(lambda: (desk.script.parent / ".knobledger" / "se rve.sh.armed" / "outcome").exists(), 60)
     done = desk.knob("pending")
     assert done.returncode == 22, done.stderr
-    assert "could NOT put the file back" in done.stdout
-    assert "$ cp -p " in done.stdout
+    assert "was to be put back by its host at" in done.stdout
+    assert f"$ knob revert {report.id[:8]}" in done.stdout
     assert desk.script.read_bytes() == theirs
     with desk.open() as workspace:
         assert workspace.state.fate(report.id)[0] == "in effect"

@@ -276,6 +276,8 @@ def carry_out(workspace: Workspace, report: PlanReport | NothingToDo, *, plan: b
     name = report.id[:8]
     if go_ahead:
         source = "flag"
+        for remark in report.remarks:
+            session.say(f"note: {remark}")
     elif session.can_ask:
         session.preview(report)
         source = "confirm at a terminal"

@@ -28,6 +28,7 @@ from knobledger.cli import (
     watch,
 )
 from knobledger.cli.session import session
+from knobledger.cli.start import acts
 from knobledger.errors import Bug, Interrupted, KnobError, Usage
 from knobledger.names import short
 
@@ -83,6 +84,7 @@ def begin(
 ) -> None:
     """Sets what every command shares."""
     del version  # its callback has done the work
+    acts()
     session.directory = directory
     session.on_behalf_of = on_behalf_of
 
@@ -135,15 +137,13 @@ _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 def run(argv: list[str]) -> int:
     """Runs one command; its exit code."""
     argv = _take_json(argv)
-    session.masker = None
+    session.masker = session.shown = None
     try:
         result = _narrowed(argv)(argv, prog_name="knob", standalone_mode=False)
     except KnobError as error:
         return _report(error)
     except (KeyboardInterrupt, typer.Abort):
-        return _report(
-            Interrupted("interrupted", hint="`knob recover` looks whether anything was left half done")
-        )
+        return _interrupted()
     except _USAGE_ERROR as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         if type(error).__name__ == "NoArgsIsHelpError" and not session.json:
@@ -162,7 +162,13 @@ def run(argv: list[str]) -> int:
                 hint="KNOBLEDGER_TRACEBACK=1 shows where; `knob recover` settles what was under way",
             )
         )
+    if result == Interrupted.exit_code != session.shown:  # typer has made a number of Ctrl-C
+        return _interrupted()
     return result if isinstance(result, int) else 0
+
+
+def _interrupted() -> int:
+    return _report(Interrupted("interrupted", hint="`knob recover` tells what was done"))
 
 
 def _take_json(argv: list[str]) -> list[str]:

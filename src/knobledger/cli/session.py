@@ -46,6 +46,8 @@ class Session(Struct):
     on_behalf_of: str = ""
     masker: Masker | None = None
     """of the workspace that was opened"""
+    shown: int | None = None
+    """the exit code that the last report called for"""
 
     @contextmanager
     def workspace(self, source: Source = "files", *, quiet: bool = False) -> Iterator[Workspace]:
@@ -104,7 +106,8 @@ class Session(Struct):
             from knobledger.report.renderings import render
 
             render(report, paper(sys.stdout))
-        return int(getattr(report, "exit_code", 0))
+        self.shown = int(getattr(report, "exit_code", 0))
+        return self.shown
 
     def preview(self, report: Shown) -> None:
         """Shows a report on stderr, as part of a question."""

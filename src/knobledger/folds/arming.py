@@ -19,6 +19,8 @@ class Pending(Struct):
     armed: Armed | None = None
     """None: whether the host ever knew of it is not recorded"""
     end: Confirmed | Disarmed | Expired | None = None
+    kept: Confirmed | None = None
+    """after a deadline at which its host could not put the file back: somebody has confirmed it on purpose"""
 
     @property
     def plan(self) -> EventId:
@@ -29,6 +31,12 @@ class Pending(Struct):
     def target(self) -> TargetName:
         """Where it waits."""
         return self.arming.target
+
+    @property
+    def not_put_back(self) -> Expired | None:
+        """Its deadline, if its host could not do then what had been promised, and nobody has confirmed the change since."""
+        failed = isinstance(self.end, Expired) and self.end.outcome == "failed" and self.kept is None
+        return self.end if failed and isinstance(self.end, Expired) else None
 
     @property
     def survives_reboot(self) -> bool | None:
@@ -58,8 +66,11 @@ class Armings(Struct):
                 if found := self.by_plan.get(where):
                     found.armed = event
             case Confirmed() | Disarmed() | Expired():
-                if (found := self.by_plan.get(where)) and found.end is None:
+                found = self.by_plan.get(where)
+                if found and found.end is None:
                     found.end = event
+                elif found and found.not_put_back and isinstance(event, Confirmed):
+                    found.kept = event
             case _:
                 assert_never(event)
 

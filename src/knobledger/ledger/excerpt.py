@@ -165,7 +165,9 @@ class Excerpt:
         seen = list(self._of_kinds("e.id, e.target", ("observed",), begin))
         self._take_whole([*done, *(id_ for id_, _ in seen)])
         self._take_past(target for _, target in seen)
-        self._take(self._of_kinds("e.id, e.body", ("noted", "expired"), begin, end))
+        self._take(self._of_kinds("e.id, e.body", ("noted",), begin, end))
+        # a deadline was before somebody saw what it did
+        self._take(self._of_kinds("e.id, e.body", ("expired",), begin))
         self._take(self._of_kinds("e.id, e.body", ("restart_started",), begin))
         self._take(self._of_kinds("e.id, e.body", ASKING))
 
@@ -204,6 +206,9 @@ class Excerpt:
                     *(plan, target),
                 )
             )
+            if next(self._ask("SELECT 1 FROM event WHERE plan = ? AND kind = 'expired'", plan), None):
+                # not put back: whether it is still in effect hangs on all that came later
+                self.target(target)
         self._take(self._ask(f"{_BY_FACET} WHERE f.facet = 'chain open'"))
         self._take_health(
             (service,)

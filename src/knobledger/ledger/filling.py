@@ -73,7 +73,12 @@ def close(connection: sqlite3.Connection, plans: Collection[str] | None = None) 
     connection.execute(
         "DELETE FROM facet WHERE facet = 'armed' AND EXISTS (SELECT 1 FROM event a JOIN event b "
         "ON b.plan = a.plan AND +b.target = a.target WHERE a.id = facet.event "
-        "AND b.kind IN ('confirmed', 'disarmed', 'expired'))"
+        # What a host could not put back stays open until somebody reverts or confirms it.
+        "AND (b.kind IN ('confirmed', 'disarmed') OR b.kind = 'expired' "
+        "AND (json_extract(b.body, '$.outcome') <> 'failed' OR EXISTS (SELECT 1 FROM facet g CROSS JOIN event u "
+        "ON u.id = g.event JOIN event d ON d.plan = u.id WHERE g.facet = 'kind' AND g.value = 'planned' "
+        "AND json_extract(u.body, '$.undoes') = a.plan AND (d.kind = 'applied' "
+        "OR d.kind = 'settled' AND json_extract(d.body, '$.outcome') = 'applied')))))"
     )
     connection.execute(
         f"DELETE FROM facet WHERE facet = 'waiting' AND {among}EXISTS (SELECT 1 FROM event a JOIN event b "

@@ -8,7 +8,7 @@ from pathlib import Path
 from knobledger.ledger.days import Day, day_of, event_id, names_in, stamps
 from knobledger.names import EventId
 
-SCHEMA = 4
+SCHEMA = 5
 """Raised with every change of a table of the index; an index of another number is built anew."""
 
 

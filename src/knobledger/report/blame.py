@@ -13,6 +13,7 @@ from knobledger.events.changes import Observed
 from knobledger.folds.edits import Fate, KnobEdit
 from knobledger.names import EventId, TargetName
 from knobledger.plan import Edit
+from knobledger.report.credit import doer, done_at
 from knobledger.state import State
 
 
@@ -70,7 +71,7 @@ def knob_history(
 
 def _turn(state: State, edit: KnobEdit) -> Turn:
     event = state.events[edit.event]
-    actor = "" if edit.observed else event.actor
+    actor = "" if edit.observed else doer(event)
     return Turn(edit.edit, edit.event, edit.at, actor, getattr(event, "why", ""), edit.fate, edit.by)
 
 
@@ -173,8 +174,8 @@ def _blame_line(
         text=text,
         knobs=tuple(knobs.get(index + 1, ())),
         change=owner,
-        at=event.happened if isinstance(event, Observed) else event.at if event else "",
-        actor="" if first or isinstance(event, Observed) or event is None else event.actor,
+        at=done_at(event) if event else "",
+        actor=doer(event) if event else "",
         why=getattr(event, "why", "") if event else "",
         first_contact=first,
         by_hand=event is None or isinstance(event, Observed),

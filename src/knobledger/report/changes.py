@@ -15,6 +15,7 @@ from knobledger.folds.edits import Fate
 from knobledger.moment import Resolved
 from knobledger.names import EventId, TargetName, short
 from knobledger.plan import Edit, Finding
+from knobledger.report.credit import doer, done_at
 from knobledger.report.drift import TargetDrift
 from knobledger.report.serving import RestartReport
 from knobledger.report.standing import HypothesisLine
@@ -91,6 +92,8 @@ class Between(Struct, frozen=True):
     target: TargetName | None
     text: str
     actor: str
+    recorded_by: str = ""
+    """who wrote it down; what a host did by itself, somebody noticed later"""
 
     def to_json(self) -> dict[str, Any]:
         """One entry of `between`."""
@@ -101,6 +104,7 @@ class Between(Struct, frozen=True):
             "target": self.target,
             "text": self.text,
             "actor": self.actor,
+            "recorded_by": self.recorded_by or self.actor,
         }
 
 
@@ -177,13 +181,15 @@ def between(state: State, start: str, end: str, target: TargetName | None = None
     """
     found = []
     for id_, event in state.events.items():
-        if not start <= event.at < end:
+        if not start <= done_at(event) < end:
             continue
         match event.kind:
             case "noted":
                 text = event.text  # type: ignore[attr-defined]
             case "expired" if event.outcome == "reverted":  # type: ignore[attr-defined]
                 text = f"the host put {short(event.plan)} back: nobody had confirmed it"  # type: ignore[attr-defined]
+            case "expired" if event.outcome == "failed":  # type: ignore[attr-defined]
+                text = f"{short(event.plan)} was to be put back, and was NOT: {event.reason}"  # type: ignore[attr-defined]
             case "verdict_given":
                 from knobledger.report.asking import phrase
 
@@ -192,7 +198,7 @@ def between(state: State, start: str, end: str, target: TargetName | None = None
                 continue
         where = getattr(event, "target", None)
         if target is None or where in (None, target):
-            found.append(Between(event.at, id_, event.kind, where, text, event.actor))
+            found.append(Between(done_at(event), id_, event.kind, where, text, doer(event), event.actor))
     return found
 
 
@@ -253,7 +259,7 @@ def _apart(state: State, change: EventId) -> tuple[str, ...]:
 
 def _actor(state: State, id_: EventId | None) -> str:
     event = state.events.get(id_) if id_ else None
-    return "" if event is None or isinstance(event, Observed) else event.actor
+    return "" if event is None else doer(event)
 
 
 class Entry(Struct, frozen=True):
@@ -272,6 +278,8 @@ class Entry(Struct, frozen=True):
             "kind": event.kind,
             "at": event.at,
             "actor": event.actor,
+            "done_at": done_at(event),
+            "done_by": doer(event),
             "on_behalf_of": event.on_behalf_of,
             "change": self.id if isinstance(event, Planned) else getattr(event, "plan", None),
             "target": self.target,

@@ -11,6 +11,7 @@ from knobledger.event import moment_of, stamp
 from knobledger.events.arming import Confirmed, Disarmed, Expired
 from knobledger.folds.arming import Pending
 from knobledger.names import short
+from knobledger.state import State
 
 
 class PendingLine(Struct, frozen=True):
@@ -31,7 +32,7 @@ class PendingLine(Struct, frozen=True):
     @property
     def state(self) -> str:
         """`armed confirmed disarmed reverted unchanged failed`"""
-        match self.pending.end:
+        match self.pending.kept or self.pending.end:
             case None:
                 return "armed"
             case Expired(outcome=outcome):
@@ -101,6 +102,29 @@ def ending(end: Confirmed | Disarmed | Expired) -> str:
 
 def _clock(at: str) -> str:
     return f"{moment_of(at):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def promises_not_kept(state: State) -> list[Pending]:
+    """Armed changes that their hosts could not put back, and that are still in effect, confirmed by nobody."""
+    return [one for one in state.not_put_back() if _stands(state, one)]
+
+
+def _stands(state: State, pending: Pending) -> bool:
+    edits = state.edits_of(pending.plan, pending.target)
+    if edits:
+        return any(edit.fate == "in effect" for edit in edits)
+    return not any(one.is_change and one.planned.undoes == pending.plan for one in state.plans.values())
+
+
+def not_put_back(pending: Pending) -> str:
+    """The promise that was not kept, and what ends it, in a sentence; until then it is under every command."""
+    end, name = pending.not_put_back, short(pending.plan)
+    assert end is not None
+    return (
+        f"{name} on {pending.target} was to be put back by its host at {_clock(end.ended_at)}, and was NOT: "
+        f"{end.reason or 'no reason given'}; `knob revert {name}` takes it back and keeps later edits, "
+        f"`knob confirm {name}` keeps it"
+    )
 
 
 def footer(pending: Pending, now: datetime) -> str:

@@ -22,6 +22,7 @@ from knobledger.events.notes import Noted
 from knobledger.events.watching import ObservedMetric, SeenLive
 from knobledger.names import EventId, TargetName, short
 from knobledger.report.changes import Entry, change_line
+from knobledger.report.credit import doer, done_at
 from knobledger.report.restart_story import proofs, restart_text
 from knobledger.report.terminal import edit_text
 from knobledger.report.timeline import Entry as Mark
@@ -94,7 +95,8 @@ def _told(state: State) -> Iterator[tuple[str, EventId, str, str, str, str]]:
             continue
         if isinstance(event, (Observed, DocumentChecked)) and not _news(event):
             continue
-        yield event.at, id_, _kind(event), _target(state, event), _text(id_, event), event.actor
+        at, actor = (done_at(event), doer(event)) if event.kind == "expired" else (event.at, event.actor)
+        yield at, id_, _kind(event), _target(state, event), _text(id_, event), actor
 
 
 def _news(event: Observed | DocumentChecked) -> bool:

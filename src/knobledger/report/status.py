@@ -10,6 +10,7 @@ from msgspec import Struct
 from knobledger.events.changes import Planned
 from knobledger.knobs import Masker, Occurrence
 from knobledger.names import Digest, EventId, HostPath, TargetName
+from knobledger.report.credit import doer
 from knobledger.state import State
 
 
@@ -35,7 +36,7 @@ class TargetStatus(Struct, frozen=True):
     path: HostPath
     digest: Digest | None
     drift: bool | None
-    """None: could not be asked"""
+    """None: could not be asked, or see `in_doubt`"""
     recorded: bool
     """the ledger knows the target"""
     restart_owed: bool | None
@@ -49,6 +50,8 @@ class TargetStatus(Struct, frozen=True):
     """what a new process was seen to lack"""
     unhealthy: str = ""
     """why its service was not healthy after its last restart"""
+    in_doubt: EventId | None = None
+    """the change that may have written what differs from the last entry: its attempt has no outcome"""
 
     def to_json(self) -> dict[str, Any]:
         """One entry of `targets`."""
@@ -63,6 +66,7 @@ class TargetStatus(Struct, frozen=True):
             "owed_since": self.owed_since,
             "seen": self.seen,
             "unhealthy": self.unhealthy,
+            "in_doubt": self.in_doubt,
             "knobs": [knob.to_json() for knob in self.knobs],
             "error": self.error,
         }
@@ -160,7 +164,7 @@ def knob_line(state: State, target: TargetName, item: Occurrence, masker: Masker
     return KnobLine(
         occurrence_json(item, masker),
         edit.event,
-        "" if by_hand else event.actor,
+        "" if by_hand else doer(event),
         edit.at,
         "changed by hand" if by_hand else (event.why if isinstance(event, Planned) else ""),
     )

@@ -11,6 +11,7 @@ from knobledger.events.changes import Observed
 from knobledger.names import EventId, short
 from knobledger.report.blame import Blame, BlameLine
 from knobledger.report.changes import Log
+from knobledger.report.credit import doer, done_at
 from knobledger.report.paper import Paper
 from knobledger.report.scanned import Scan, ScannedEdit, ScannedFile
 from knobledger.report.status import Status, TargetStatus
@@ -24,7 +25,8 @@ def _(report: Log, page: Paper) -> None:
         line(page, "no entry matches")
     for entry in report.entries:
         event = entry.event
-        when = local(event.at, getattr(event, "zone", "UTC"))
+        by_host = event.kind == "expired"
+        when = local(done_at(event) if by_host else event.at, getattr(event, "zone", "UTC"))
         about = getattr(event, "plan", None)
         name = f"{event.kind} {short(about)}" if about else event.kind
         what = "; ".join(edit_text(edit) for edit in entry.edits)
@@ -34,6 +36,7 @@ def _(report: Log, page: Paper) -> None:
         )
         by = f"{event.actor} for {event.on_behalf_of}" if event.on_behalf_of else event.actor
         by_hand = isinstance(event, Observed)
+        by = f"{doer(event)}, recorded by {by}" if by_host else by
         line(
             page,
             f"          {'seen ' if by_hand else ''}by {by}" + (f": {entry.text}" if entry.text else ""),
@@ -109,6 +112,8 @@ def _(report: Status, page: Paper) -> None:
 def _target(target: TargetStatus, live: bool, page: Paper) -> None:
     if target.error:
         state, style = f"not known: {target.error}", "red"
+    elif target.in_doubt:
+        state, style = f"not as recorded, which may be the work of {short(target.in_doubt)}", "yellow"
     elif target.drift:
         state, style = "changed by hand since the last entry", "yellow"
     elif not target.recorded:

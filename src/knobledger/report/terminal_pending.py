@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from knobledger.names import short
 from knobledger.report.paper import Paper
-from knobledger.report.pending import PendingLine, PendingReport, countdown, ending
+from knobledger.report.pending import PendingLine, PendingReport, countdown, ending, not_put_back
 from knobledger.report.terminal import line, render
 
 
@@ -19,14 +19,17 @@ def _(report: PendingReport, page: Paper) -> None:
 def _pending(item: PendingLine, page: Paper) -> None:
     pending = item.pending
     name = short(pending.plan)
+    if pending.not_put_back:
+        line(page, not_put_back(pending), "red")
+        for command in item.commands:
+            line(page, f"    $ {command}")
+        return
     if pending.end is not None:
         line(
             page,
-            f"{name}  {pending.target}  {ending(pending.end)}",
+            f"{name}  {pending.target}  {ending(pending.kept or pending.end)}",
             "" if item.state == "confirmed" else "yellow",
         )
-        for command in item.commands:
-            line(page, f"    $ {command}")
         return
     left = countdown(item.remaining_s)
     line(

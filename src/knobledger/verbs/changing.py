@@ -132,6 +132,7 @@ class Changing(Confirming, Restarting, Asking):
         where = self.config.targets(applied)
         fleet.sizes(options.batches, len(where))
         targets, left_out = fleet.read_all(
+            self.desk,
             where,
             lambda target: files_to_undo(self.state, change, target),
             self.host,

@@ -76,13 +76,15 @@ class Confirming(Serving):
         Raises `Refused` if it was too late for any; what was wrong with one host among several stands in its line.
         """
         from knobledger.confirming import confirm
-        from knobledger.report.pending import PendingLine, PendingReport, ending
+        from knobledger.report.pending import PendingLine, PendingReport, ending, promises_not_kept
 
         if self.planning_only:
             raise PlanMode("plan mode: nothing is confirmed", hint="somebody who may act: `knob confirm`")
         self.decides_on_change(change)
         id_ = self.find_change(change)
         waiting = [pending for pending in self.state.pending() if pending.plan == id_]
+        if not waiting and (stands := [one for one in promises_not_kept(self.state) if one.plan == id_]):
+            return self._kept(stands)
         if not waiting:
             raise self._nothing_to_confirm(id_)
 
@@ -102,7 +104,7 @@ class Confirming(Serving):
             said += [f"{name}: {error.message}" for name, error in failed.items()]
             raise Refused(
                 f"{short(id_)} can't be confirmed any more. {'; '.join(said)}",
-                hint=f"`knob pending`; to make the change again: see `knob show {short(id_)}`",
+                hint=_after(id_, late),
                 change=id_,
             )
         if failed and len(waiting) == 1:
@@ -110,6 +112,15 @@ class Confirming(Serving):
         errors = {name: error.message for name, error in failed.items()}
         lines = tuple(PendingLine(item, self.now, error=errors.get(item.target, "")) for item in waiting)
         return PendingReport(lines, True, worst(error.exit_code for error in failed.values()))
+
+    def _kept(self, stands: Sequence[Pending]) -> PendingReport:
+        """Changes that their hosts could not put back, confirmed on purpose: nothing waits on a host any more."""
+        from knobledger.events.arming import Confirmed
+        from knobledger.report.pending import PendingLine, PendingReport
+
+        for one in stands:
+            self.desk.write(Confirmed(**self.desk.author.signs(), plan=one.plan, target=one.target))
+        return PendingReport(tuple(PendingLine(one, self.now) for one in stands), looked=False)
 
     def at_each_armed(
         self, waiting: Sequence[Pending], work: Callable[[Pending, Target], T], step: str
@@ -152,7 +163,8 @@ class Confirming(Serving):
         if not look:
             if waiting and not recorded:
                 self.notes.append("plan mode: the hosts were not asked")
-            return PendingReport(tuple(PendingLine(item, self.now) for item in waiting), looked=False)
+            lines = [PendingLine(item, self.now) for item in waiting]
+            return PendingReport((*lines, *self._not_put_back(())), looked=False)
         answers = self.at_each_armed(waiting, self._look, "looking")
         lines, codes = [], []
         for pending in waiting:
@@ -163,23 +175,41 @@ class Confirming(Serving):
                 line, code = answer
             lines.append(line)
             codes.append(code)
-        return PendingReport(tuple(lines), True, next(filter(None, codes), 0))
+        standing = self._not_put_back(waiting)
+        codes += [22 for _ in standing]
+        return PendingReport((*lines, *standing), True, next(filter(None, codes), 0))
+
+    def _not_put_back(self, told: Sequence[Pending]) -> list[PendingLine]:
+        """Those that were found earlier to be still in the file, beside the ones that are told of already."""
+        from knobledger.report.pending import PendingLine, promises_not_kept
+
+        return [
+            PendingLine(one, self.now, commands=_take_back(one))
+            for one in promises_not_kept(self.state)
+            if one not in told
+        ]
 
     def _look(self, pending: Pending, target: Target) -> tuple[PendingLine, int]:
         from knobledger.confirming import settle
-        from knobledger.events.arming import Expired
         from knobledger.report.pending import PendingLine
 
         watch = settle(self.desk, pending, target, self.host(target.host))
-        if isinstance(pending.end, Expired) and pending.end.outcome == "failed":
-            return PendingLine(pending, self.now, commands=self._by_hand(pending, target)), 22
+        if pending.not_put_back:
+            return PendingLine(pending, self.now, commands=_take_back(pending)), 22
         return PendingLine(pending, self.now, watch.watched), 0
 
-    def _by_hand(self, pending: Pending, target: Target) -> tuple[str, ...]:
-        from knobledger.undoing import backup_of
 
-        backup = backup_of(self.state, pending.plan, pending.target)
-        look: list[tuple[str, ...]] = [("sha256sum", target.path)]
-        if backup:
-            look += [("diff", backup, target.path), ("cp", "-p", backup, target.path)]
-        return tuple(map(command_line, look))
+def _take_back(pending: Pending) -> tuple[str, ...]:
+    """The command that keeps what others have written since; a copy over the live file would not."""
+    return (command_line(("knob", "revert", short(pending.plan))),)
+
+
+def _after(change: EventId, late: Sequence[Pending]) -> str:
+    """What to type after a confirmation that came too late."""
+    name = short(change)
+    if any(item.not_put_back for item in late):
+        return (
+            f"the change is still in the file: `knob revert {name}` takes it back and keeps later edits, "
+            f"`knob confirm {name}` once more keeps it"
+        )
+    return f"`knob pending`; to make the change again: see `knob show {name}`"

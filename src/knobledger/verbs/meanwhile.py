@@ -5,13 +5,13 @@ No lock is held during a restart (decision 30), so the file is looked at again w
 
 from __future__ import annotations
 
-from knobledger.drafting import mtime_of
 from knobledger.errors import Overtaken, Refused
 from knobledger.events.changes import Applied
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host
 from knobledger.ledger.store import Ledger
 from knobledger.names import Digest, short
+from knobledger.observing import mtime_of
 from knobledger.plan import PlannedFile
 from knobledger.state import Plan
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from knobledger.apply import settle, way_back
+from knobledger.apply import way_back
 from knobledger.errors import KnobError, PlanMode, Refused
 from knobledger.events.changes import Settled
 from knobledger.fleet import side_by_side
 from knobledger.hosts.config import Target
 from knobledger.ledger.store import Ledger
 from knobledger.names import EventId, TargetName
+from knobledger.settling import settle
 from knobledger.verbs.confirming import Confirming
 from knobledger.verbs.recovering import Recovering, Settling
 
