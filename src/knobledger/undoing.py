@@ -39,14 +39,13 @@ def change_to_restore(state: State, change: EventId) -> EventId:
     """The revert that a restore of this change has to undo: itself, or the one that undid it. Raises `Refused`."""
     fate, by = state.fate(change)
     edits = state.edits_of(change)
-    is_revert = state.undo_depth(change) % 2 == 1
     by_hand = change not in state.plans  # between two sightings others may have been at work, too
-    enough = any if by_hand else all
-    takes_away = is_revert or (bool(edits) and enough(edit.edit.after is None for edit in edits))
+    takes_away = state.takes_back(change) or (by_hand and any(edit.edit.after is None for edit in edits))
     match fate:
-        case "reverted" if by is not None and is_revert:
+        case "reverted" if by is not None and state.takes_back(change):
+            what = "revert " if state.turns(change) else ""
             raise Refused(
-                f"revert {short(change)} is restored already, by {short(by)}",
+                f"{what}{short(change)} is restored already, by {short(by)}",
                 hint=f"see `knob show {short(by)}`",
             )
         case "reverted" if by is not None:

@@ -102,6 +102,24 @@ def test_restore_brings_back_what_was_taken_out(folder: Folder, name: str) -> No
     folder.knob("verify")
 
 
+def test_what_was_off_by_hand_before_is_owed_when_a_hypothesis_took_it(tmp_path: Path) -> None:
+    """Off and on by hand, as the copies tell; then off under a hypothesis that falls."""
+    folder = Folder(tmp_path)
+    script = folder.script
+    write(script.with_name(f"{script.name}.orig"), SERVE, "2026-11-27 09:00 UTC")
+    write(script.with_name(f"{script.name}.off.bak"), without(), "2026-11-28 20:20 UTC")
+    write(script, SERVE, "2026-11-28 20:25 UTC")
+    folder.knob("adopt", "gpu1/decode", "--backups", "--go-ahead")
+    folder.knob("hypothesis", "open", "hang", "it hangs")
+    wrong = folder.json("unset", "gpu1/decode", NAME, "--for", "hang", "--go-ahead")["change"]
+    folder.knob("verdict", "hang", "refuted", "--because", "it hangs without it")
+    (item,) = folder.json("clawback")["items"]
+    assert (item["change"], item["restorable"]) == (wrong, "clean")
+    assert "Nothing was taken away wrongly" not in folder.knob("report", "postmortem")
+    folder.knob("restore", wrong, "--go-ahead")
+    assert script.read_bytes() == SERVE
+
+
 def test_restore_keeps_what_others_put_in_between_the_same_two_copies(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
