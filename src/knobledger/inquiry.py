@@ -97,9 +97,9 @@ def wrongful(state: State) -> list[EventId]:
     """
     found: dict[EventId, None] = {}
     for change in state.changes:
-        if state.plans[change].planned.hypotheses and state.finding(change) == "wrongful suspect":
-            if not _makes_good(state, change, found):
-                found[change] = None
+        fell = state.plans[change].planned.hypotheses and state.finding(change) == "wrongful suspect"
+        if fell and not _makes_good(state, change, found):
+            found[change] = None
     return list(found)
 
 

@@ -377,7 +377,8 @@ class State(Struct):
         new.takes = new.takes or not current.takes
         self._undoing.setdefault(current.event, []).append(new)
         current.fate, current.by = "reverted", new.event
-        below, fate = current.undoes, cast("Fate", "restored")
+        below: KnobEdit | None = current.undoes
+        fate: Fate = "restored"
         while named and below is not None and below.by == current.event:
             below.fate, below.by = fate, new.event
             below, fate = below.undoes, "reverted" if fate == "restored" else "restored"
