@@ -62,6 +62,20 @@ def test_the_edits_tell_what_a_later_change_means(second: tuple[str, str, str | 
     assert story.fates(tune) == [fate]
 
 
+def test_a_value_that_comes_round_again_restores_nothing() -> None:
+    story = Story()
+    off = story.apply(("K", "2", None), verb="unset")
+    on = story.apply(("K", None, "2"))
+    again = story.apply(("K", "2", None), verb="unset")
+    assert story.fates(off, on, again) == ["reverted", "reverted", "in effect"]
+    assert [story.state.fate(one)[1] for one in (off, on)] == [on, again]
+    assert [story.state.takes_back(one) for one in (off, on, again)] == [True, False, True]
+    back = story.apply(("K", None, "2"), verb="restore", undoes=again)
+    assert story.fates(off, on, again, back) == ["reverted", "restored", "reverted", "in effect"]
+    assert story.state.fate(off)[1] == on
+    assert not story.state.takes_back(back)
+
+
 def test_an_edit_by_hand_overwrites_and_is_nobodys_revert() -> None:
     story = Story()
     tune = story.apply(("K", "1", "2"))

@@ -5,7 +5,7 @@ Findings, objections and rankings are derived from the state anew each time; non
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -91,14 +91,24 @@ def sweep(state: State, slug: str) -> tuple[Swept, ...]:
 
 
 def wrongful(state: State) -> list[EventId]:
-    """The changes that only a refuted hypothesis spoke for, and that brought nothing back themselves; oldest first."""
-    return [
-        change
-        for change in state.changes
-        if state.plans[change].planned.hypotheses
-        and state.finding(change) == "wrongful suspect"
-        and state.undo_depth(change) < 2
-    ]
+    """The changes that only a refuted hypothesis spoke for, oldest first; whatever had been done before them.
+
+    What makes one of them good again is none of them, even under the same hypothesis.
+    """
+    found: dict[EventId, None] = {}
+    for change in state.changes:
+        fell = state.plans[change].planned.hypotheses and state.finding(change) == "wrongful suspect"
+        if fell and not _makes_good(state, change, found):
+            found[change] = None
+    return list(found)
+
+
+def _makes_good(state: State, change: EventId, wrong: Container[EventId]) -> bool:
+    """It undoes a wrongful change: it says so, or leads each of its knobs back to the value from before one."""
+    edits = state.edits_of(change)
+    return state.named_undone(change) in wrong or (
+        bool(edits) and all(edit.leads_back and edit.undoes and edit.undoes.event in wrong for edit in edits)
+    )
 
 
 class Kept(Struct, frozen=True):
@@ -120,7 +130,7 @@ def kept(state: State) -> list[Kept]:
     found = []
     for change in state.changes:
         planned = state.plans[change].planned
-        if state.fate(change)[0] != "in effect" or state.undo_depth(change) % 2:
+        if state.fate(change)[0] != "in effect":
             continue
         under = fell & set(planned.hypotheses)
         beside = planned.purpose == "fix" and state.applied_at[change] >= begun
@@ -136,9 +146,9 @@ def begun_at(state: State, hypothesis: Hypothesis) -> str:
 
 
 def original(state: State, change: EventId) -> EventId | None:
-    """The change that a revert took back: the one whose worth it took away. None where the ledger has none."""
+    """The change, or the edit by hand, whose worth a revert took away. None where the ledger has none."""
     undone = [edit.undoes.event for edit in state.edits_of(change) if edit.undoes]
-    named = state.plans[change].planned.undoes
+    named = state.named_undone(change)
     return undone[0] if undone else named if named in state.plans else None
 
 
@@ -163,7 +173,7 @@ def runs_of(state: State, change: EventId) -> tuple[Run, ...]:
     found: list[Run] = []
     for about, entries in state.asked.measured.items():
         own = about == change or (about in state.plans and origin(state, about) == change)
-        turned = own and state.undo_depth(about) % 2 != state.undo_depth(change) % 2
+        turned = own and state.takes_back(about) != state.takes_back(change)
         for run in (run for entry in entries if own for run in entry.event.runs):
             arm: Arm = "variant" if run.arm == "baseline" else "baseline"
             found.append(run.but(arm=arm) if turned else run)

@@ -230,14 +230,26 @@ class State(Struct):
         last = max(edits, key=lambda edit: self.events[edit.by].at if edit.by else edit.at)
         return last.fate, last.by
 
-    def undo_depth(self, change: EventId) -> int:
-        """0 for a change of its own, 1 for one that undid such a change (a revert), 2 for one that undid a revert."""
-        edits = self.edits_of(change)
-        if edits:
-            return max(edit.depth for edit in edits)
+    def named_undone(self, change: EventId) -> EventId | None:
+        """The change that a plan says it undoes: it is a revert or a restore by intention."""
         plan = self.plans.get(change)
-        undoes = plan.planned.undoes if plan else None
-        return 0 if undoes is None else 1 + self.undo_depth(undoes)
+        return plan.planned.undoes if plan else None
+
+    def turns(self, change: EventId) -> bool:
+        """It undid something, by name or only by the values that it gave."""
+        return self.named_undone(change) is not None or any(edit.undoes for edit in self.edits_of(change))
+
+    def takes_back(self, change: EventId) -> bool:
+        """It took something out or back, so that undoing it brings something back.
+
+        What is undone by name goes the other way than what it undoes; of any other change its edits tell.
+        """
+        turned = False
+        while (below := self.named_undone(change)) is not None:
+            turned, change = not turned, below
+        edits = self.edits_of(change)
+        takes = bool(edits) and all(edit.takes for edit in edits)
+        return (takes or any(edit.takes and edit.undoes for edit in edits)) is not turned
 
     def finding(self, change: EventId) -> Finding | None:
         """What the verdicts mean for a change; None where nothing was suspected and nothing undone."""
@@ -250,7 +262,8 @@ class State(Struct):
                 return found
         if planned.hypotheses:
             return "under test"
-        return "unexplained" if self.undo_depth(change) % 2 and not planned.why else None
+        unexplained = self.turns(change) and self.takes_back(change) and not planned.why
+        return "unexplained" if unexplained else None
 
     def suspected_under(self, change: EventId) -> tuple[str, ...]:
         """The hypotheses that are about a change, or under which it was taken back, in alphabetical order."""
@@ -365,30 +378,34 @@ class State(Struct):
     def _edit(self, new: KnobEdit, undoes: EventId | None) -> None:
         """Appends an edit of a knob and settles what it means for the earlier ones.
 
-        An edit undoes the newest earlier one that is in effect if it says so, if it takes the knob out, or if it
-        leads back to the value before. Then that one is reverted, what that one had undone is restored, what *that* had
-        undone is reverted again, and so on down. An edit by hand never undoes a recorded change: it overwrites it.
+        By name: the plan of a revert or a restore says which change it undoes. Then that one is reverted, what that one
+        had brought to its fate is restored, what *that* had is reverted again, and so on down. By value: an edit that
+        only takes the knob out, or leads back to the value before, reverts the newest one that is in effect and no more:
+        that a value comes round again tells nothing of why, so nothing older is restored, and the edit stays one of its
+        own. An edit by hand undoes another one by hand in this way, but never a recorded change: it overwrites it.
         """
         edits = self.edits.setdefault((new.target, new.edit.name), [])
         current = next((edit for edit in reversed(edits) if edit.fate == "in effect"), None)
         edits.append(new)
+        new.takes = new.edit.after is None
         self._by_event.setdefault(new.event, []).append(new)
         if current is None:
             return
+        named = current.event == undoes
         back = current.edit.before == new.edit.after and current.edit.after == new.edit.before
-        gone = new.edit.after is None
         drift = new.observed and not current.observed
-        if not drift and (current.event == undoes or back or gone):
-            new.undoes = current
-            self._undoing.setdefault(current.event, []).append(new)
-            undone: KnobEdit | None = current
-            fate: Fate = "reverted"
-            while undone is not None:
-                undone.fate, undone.by = fate, new.event
-                fate = "restored" if fate == "reverted" else "reverted"
-                undone = undone.undoes
-        else:
+        if drift or not (named or back or new.edit.after is None):
             current.fate, current.by = "overwritten", new.event
+            return
+        new.undoes = current
+        new.takes = new.takes or not current.takes
+        self._undoing.setdefault(current.event, []).append(new)
+        current.fate, current.by = "reverted", new.event
+        below: KnobEdit | None = current.undoes
+        fate: Fate = "restored"
+        while named and below is not None and below.by == current.event:
+            below.fate, below.by = fate, new.event
+            below, fate = below.undoes, "reverted" if fate == "restored" else "restored"
 
 
 def changes_after(state: State, target: TargetName, change: EventId) -> list[EventId]:

@@ -29,6 +29,7 @@ def change_to_revert(state: State, change: EventId) -> EventId:
     """The change itself, if its effect is there to be taken back. Raises `Refused`."""
     fate, by = state.fate(change)
     if fate == "reverted" and by:
+        _one_turned_it(state, change)
         raise Refused(
             f"change {short(change)} is reverted already, by {short(by)}",
             hint=f"to bring it back: `knob restore {short(change)}`",
@@ -36,21 +37,37 @@ def change_to_revert(state: State, change: EventId) -> EventId:
     return change
 
 
+def _one_turned_it(state: State, change: EventId) -> None:
+    """Raises `Refused` where several entries took a change back, each a part of it: none of them stands for all."""
+    parts: dict[EventId, list[str]] = {}
+    for edit in state.edits_of(change):
+        if edit.by and edit.fate in ("reverted", "overwritten"):
+            parts.setdefault(edit.by, []).append(edit.edit.name)
+    if len(parts) > 1:
+        what = "; ".join(f"{', '.join(names)} by {short(by)}" for by, names in parts.items())
+        raise Refused(
+            f"{short(change)} was taken back, or overwritten, in parts: {what}",
+            hint="; ".join(
+                f"to undo that of {', '.join(n)}: `knob revert {short(by)}`" for by, n in parts.items()
+            ),
+        )
+
+
 def change_to_restore(state: State, change: EventId) -> EventId:
     """The revert that a restore of this change has to undo: itself, or the one that undid it. Raises `Refused`."""
     fate, by = state.fate(change)
     edits = state.edits_of(change)
-    is_revert = state.undo_depth(change) % 2 == 1
     by_hand = change not in state.plans  # between two sightings others may have been at work, too
-    enough = any if by_hand else all
-    takes_away = is_revert or (bool(edits) and enough(edit.edit.after is None for edit in edits))
+    takes_away = state.takes_back(change) or (by_hand and any(edit.edit.after is None for edit in edits))
     match fate:
-        case "reverted" if by is not None and is_revert:
+        case "reverted" if by is not None and state.takes_back(change):
+            what = "revert " if state.turns(change) else ""
             raise Refused(
-                f"revert {short(change)} is restored already, by {short(by)}",
+                f"{what}{short(change)} is restored already, by {short(by)}",
                 hint=f"see `knob show {short(by)}`",
             )
         case "reverted" if by is not None:
+            _one_turned_it(state, change)
             return by
         case "in effect" | "overwritten" if takes_away:
             return change
@@ -76,16 +93,25 @@ def change_of_backup(state: State, name: str) -> EventId | None:
     return None
 
 
-def observation_of_copy(state: State, name: str) -> EventId | None:
-    """The edit by hand before which a copy of this name (or path) was made, as it was reconstructed; the newest."""
-    for id_, event in reversed(state.events.items()):
-        if (
-            isinstance(event, Observed)
-            and event.kept
-            and name in (event.kept, PurePosixPath(event.kept).name)
-        ):
-            return id_
-    return None
+def copies_named(state: State, name: str) -> dict[tuple[TargetName, HostPath], EventId]:
+    """The backups and copies of this name (or path), each with the change or edit by hand before which it was made.
+
+    Of several that were made before, at one place, the newest counts: it is the one that lies there.
+    """
+    found: dict[tuple[TargetName, HostPath], EventId] = {}
+    for change in state.changes:
+        for target in dict.fromkeys(attempt.started.target for attempt in state.plans[change].attempts):
+            found |= _if_named(name, target, backup_of(state, change, target), change)
+    for id_, event in state.events.items():
+        if isinstance(event, Observed) and id_ not in state.repeated:
+            found |= _if_named(name, event.target, event.kept, id_)
+    return found
+
+
+def _if_named(
+    name: str, target: TargetName, path: HostPath | None, id_: EventId
+) -> dict[tuple[TargetName, HostPath], EventId]:
+    return {(target, path): id_} if path and name in (path, PurePosixPath(path).name) else {}
 
 
 def backup_of(state: State, change: EventId, target: TargetName) -> HostPath | None:

@@ -147,3 +147,79 @@ def test_a_bench_of_the_revert_counts_the_other_way_round(bench: Bench, tmp_path
     cell = next(cell for cell in shown.comparison.cells if cell.label == "C32")
     assert (cell.baseline.value, cell.variant.value) == (400.0, 500.0)
     assert claw(bench).items[0].rank[2] == pytest.approx(25.0)
+
+
+# -- on, off, on: what was done before must not hide what a refuted hypothesis took ------------------------------
+
+
+def suspect(bench: Bench, **options: object) -> str:
+    """Takes the knob out under the hypothesis, whatever it is about."""
+    with bench.open() as workspace:
+        workspace.open_hypothesis(SLUG, "the knob hangs the harness", ["@"])
+    return bench.set((KNOB, None), hypotheses=(SLUG,), **options).id
+
+
+@pytest.mark.parametrize("before", ["off and on", "on, off and on", "on, reverted and on"])
+def test_a_knob_that_was_off_before_is_owed_all_the_same(tmp_path: Path, before: str) -> None:
+    bench = Bench(tmp_path / "ws")
+    value = "256" if before == "off and on" else "512"
+    if before != "off and on":
+        bench.set((KNOB, "512"))
+    if before == "on, reverted and on":
+        bench.undo("revert", "@")
+        bench.set((KNOB, "512"))
+    else:
+        first = bench.set((KNOB, None))
+        bench.set((KNOB, value), add=True)
+    wrong = suspect(bench)
+    refute(bench)
+    [item] = claw(bench).items
+    assert (item.line.change, item.line.status, item.restorable) == (wrong, "in effect", "clean")
+    assert item.command == f"knob restore {wrong[:8]}"
+    with bench.open() as workspace:
+        state = workspace.state
+        if before == "off and on":  # it was put back by the set, and nobody restored it
+            assert state.fate(first.id) == ("reverted", state.changes[1])
+        story = workspace.postmortem(None, None, None).text
+    assert "Nothing was taken away wrongly" not in story
+    bench.undo("restore", wrong)
+    assert bench.live.count(f"CTAS={value}".encode()) == 1
+    assert [item.restorable for item in claw(bench).items] == ["restored"]
+
+
+def test_each_time_it_was_taken_counts_and_putting_it_back_does_not(tmp_path: Path) -> None:
+    """An experiment under one hypothesis: off, on, off. Only what is still away can come back."""
+    bench = Bench(tmp_path / "ws")
+    bench.set((KNOB, "512"))
+    first = suspect(bench)
+    back = bench.set((KNOB, "512"), add=True, hypotheses=(SLUG,))
+    again = bench.set((KNOB, None), hypotheses=(SLUG,))
+    refute(bench)
+    items = claw(bench).items
+    assert back.id not in [item.line.change for item in items]
+    assert {item.line.change: item.restorable for item in items} == {first: "restored", again.id: "clean"}
+
+
+def test_restored_twice_under_one_hypothesis_it_is_away_again(tmp_path: Path) -> None:
+    """Off by `unset`, back by `revert`, off again by `restore`: each names the one before it."""
+    bench = Bench(tmp_path / "ws")
+    bench.set((KNOB, "512"))
+    wrong = suspect(bench)
+    bench.undo("revert", wrong, hypotheses=(SLUG,))
+    bench.undo("revert", "@", hypotheses=(SLUG,))
+    assert KNOB.encode() not in bench.live
+    refute(bench)
+    with bench.open() as workspace:
+        last = workspace.state.changes[-1]
+    away = [item.line.change for item in claw(bench).items if item.restorable != "restored"]
+    assert last in away
+
+
+def test_an_edit_that_has_a_reason_of_its_own_is_told_among_what_stays(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "ws")
+    bench.set((KNOB, "512"))
+    kept = suspect(bench, purpose="fix", why="it does not exist in 0.6")
+    refute(bench)
+    found = claw(bench)
+    assert found.items == ()
+    assert [item.change for item, _ in found.keep] == [kept]

@@ -54,7 +54,8 @@ def _of_plan(state: State, plan: Plan) -> dict[str, Any]:
         "attempts": plan.attempts,
         "approvals": plan.approvals,
         "unreviewed": plan.unreviewed,
-        "depth": state.undo_depth(plan.id),
+        "takes back": state.takes_back(plan.id),
+        "turns": state.turns(plan.id),
     }
     return facts | ({"finding": state.finding(plan.id)} if plan.is_change else {})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -100,6 +101,69 @@ def test_restore_brings_back_what_was_taken_out(folder: Folder, name: str) -> No
     assert folder.script.read_bytes() == without()
     assert [line[4] for line in edits(folder)] == ["reverted", "restored"]
     folder.knob("verify")
+
+
+def test_what_was_off_by_hand_before_is_owed_when_a_hypothesis_took_it(tmp_path: Path) -> None:
+    """Off and on by hand, as the copies tell; then off under a hypothesis that falls."""
+    folder = Folder(tmp_path)
+    script = folder.script
+    write(script.with_name(f"{script.name}.orig"), SERVE, "2026-11-27 09:00 UTC")
+    write(script.with_name(f"{script.name}.off.bak"), without(), "2026-11-28 20:20 UTC")
+    write(script, SERVE, "2026-11-28 20:25 UTC")
+    folder.knob("adopt", "gpu1/decode", "--backups", "--go-ahead")
+    folder.knob("hypothesis", "open", "hang", "it hangs")
+    wrong = folder.json("unset", "gpu1/decode", NAME, "--for", "hang", "--go-ahead")["change"]
+    folder.knob("verdict", "hang", "refuted", "--because", "it hangs without it")
+    (item,) = folder.json("clawback")["items"]
+    assert (item["change"], item["restorable"]) == (wrong, "clean")
+    assert "Nothing was taken away wrongly" not in folder.knob("report", "postmortem")
+    folder.knob("restore", wrong, "--go-ahead")
+    assert script.read_bytes() == SERVE
+
+
+def test_a_copy_whose_edit_is_undone_already_says_in_what_it_differs(tmp_path: Path) -> None:
+    """By hand 256 became 512 and a knob was lost; later 512 was taken out, and the lost knob was put back."""
+    folder = Folder(tmp_path)
+    script = folder.script
+    line = b"export NCCL_DEBUG=WARN\n"
+    copy = script.with_name(f"{script.name}.orig")
+    write(copy, SERVE, "2026-11-27 09:00 UTC")
+    write(script, set_to("512").replace(line, b""), "2026-11-28 20:25 UTC")
+    folder.knob("adopt", "gpu1/decode", "--backups", "--go-ahead")
+    (hand,) = [item["change"] for item in folder.since("2026-11-27")["observed"]]
+    out = folder.json("unset", "gpu1/decode", NAME, "--go-ahead")["change"]
+    put = folder.json("set", "gpu1/decode", "NCCL_DEBUG=WARN", "--add", "--go-ahead")["change"]
+    error = folder.json("restore", copy.name, code=1)["error"]
+    assert f"{NAME} is absent, in the copy '256'" in error["message"]
+    assert "NCCL_DEBUG" not in error["message"]
+    parts = folder.json("revert", hand, code=1)["error"]
+    assert f"{NAME} by {out[:8]}" in parts["message"]
+    assert f"NCCL_DEBUG by {put[:8]}" in parts["message"]
+    assert folder.json("restore", hand, code=1)["error"]["message"]
+    (command,) = error["hint"].split("`")[1::2]
+    folder.knob(*shlex.split(command)[1:], "--go-ahead")
+    with folder.open() as workspace:
+        target = workspace.config.target("gpu1/decode").name
+        owner = workspace.state.owner(target, NAME)
+        assert owner
+        assert owner.edit.after == "256"
+    assert "no knob differs" in folder.knob("restore", copy.name)
+
+
+def test_of_two_copies_of_one_name_none_is_guessed(folder: Folder) -> None:
+    """One was made by hand beside the file, the other by a change with the same label."""
+    copy = folder.script.with_name(f"{folder.script.name}.pretgt_revert_2025.bak")
+    folder.knob("adopt", "gpu1/decode", "--backups", "--go-ahead")
+    folder.knob("set", "gpu1/decode", f"{NAME}=7", "--add", "--go-ahead")
+    done = folder.json("unset", "gpu1/decode", NAME, "--label", "pretgt_revert_2025", "--go-ahead")
+    ours = done["receipt"]["backup"]
+    assert Path(ours).name == copy.name
+    error = folder.json("restore", copy.name, code=1)["error"]
+    assert f"`knob restore {copy}` or `knob restore {ours}`" in error["hint"].replace(
+        f"`knob restore {ours}` or `knob restore {copy}`", f"`knob restore {copy}` or `knob restore {ours}`"
+    )
+    folder.knob("restore", ours, "--go-ahead")
+    assert KNOB + b"=7" in folder.script.read_bytes()
 
 
 def test_restore_keeps_what_others_put_in_between_the_same_two_copies(

@@ -23,12 +23,15 @@ class KnobEdit(Struct):
     fate: Fate = "in effect"
     by: EventId | None = None
     undoes: KnobEdit | None = None
+    """the edit that it turned: by name (a revert, a restore), or only by its value (see `State`)"""
+    takes: bool = False
+    """it took the knob out, or back to what it was: not so if what it turned had itself taken something"""
     observed: bool = False
 
     @property
-    def depth(self) -> int:
-        """How often it was turned: 0 is an edit of its own, 1 undoes such a one, 2 undoes that."""
-        return 0 if self.undoes is None else 1 + self.undoes.depth
+    def leads_back(self) -> bool:
+        """The knob has exactly the value from before the edit that this one turned."""
+        return self.undoes is not None and self.edit.after == self.undoes.edit.before
 
 
 class File(Struct):

@@ -44,13 +44,15 @@ class Turn(Struct, frozen=True):
 
 
 class KnobHistory(Struct, frozen=True):
-    """One knob of a target: its value now, and every recorded edit, oldest first."""
+    """One knob of a target: its value, and every recorded edit, oldest first."""
 
     name: str
     value: str | None
-    """None: absent now"""
+    """None: absent"""
     line: int | None
     turns: tuple[Turn, ...]
+    live: bool = True
+    """the host was asked; else the value is the last recorded one"""
 
     def to_json(self) -> dict[str, Any]:
         """One entry of `knobs`."""
@@ -58,15 +60,16 @@ class KnobHistory(Struct, frozen=True):
             "name": self.name,
             "value": self.value,
             "line": self.line,
+            "live": self.live,
             "history": [turn.to_json() for turn in self.turns],
         }
 
 
 def knob_history(
-    state: State, name: str, value: str | None, line: int | None, edits: Sequence[KnobEdit]
+    state: State, name: str, value: str | None, line: int | None, edits: Sequence[KnobEdit], *, live: bool
 ) -> KnobHistory:
     """The history of a knob from its edits in the state."""
-    return KnobHistory(name, value, line, tuple(_turn(state, edit) for edit in edits))
+    return KnobHistory(name, value, line, tuple(_turn(state, edit) for edit in edits), live)
 
 
 def _turn(state: State, edit: KnobEdit) -> Turn:

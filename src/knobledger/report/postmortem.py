@@ -13,12 +13,13 @@ from msgspec import Struct
 
 from knobledger.comparison import Cell, Comparison
 from knobledger.event import moment_of
+from knobledger.events.changes import Observed
 from knobledger.events.notes import Noted
 from knobledger.folds.asking import Hypothesis
 from knobledger.inquiry import begun_at, comparison_of, kept, original, sweep, value, wrongful
 from knobledger.names import EventId, TargetName, short
 from knobledger.report.benches import change_text, interval_text, value_text
-from knobledger.report.changes import change_line
+from knobledger.report.changes import change_line, observed_line
 from knobledger.report.postmortem_timeline import story, when
 from knobledger.report.terminal import edit_text, length
 from knobledger.state import State
@@ -99,7 +100,9 @@ def _title(scope: Scope) -> str:
 
 
 def _changed(state: State, scope: Scope, change: EventId) -> dict[str, Any]:
-    line = change_line(state, change)
+    event = state.events[change]
+    seen = isinstance(event, Observed)
+    line = observed_line(state, change, event) if isinstance(event, Observed) else change_line(state, change)
     return {
         "id": change,
         "short": short(change),
@@ -108,11 +111,15 @@ def _changed(state: State, scope: Scope, change: EventId) -> dict[str, Any]:
         "verb": line.verb,
         "kind": line.kind,
         "why_made": line.why,
-        "actor": f"{line.actor} for {line.on_behalf_of}" if line.on_behalf_of else line.actor,
+        "actor": "by hand"
+        if seen
+        else f"{line.actor} for {line.on_behalf_of}"
+        if line.on_behalf_of
+        else line.actor,
         "at": when(line.at, scope.zone),
         "status": line.status,
         "finding": line.finding or "",
-        "despite": state.plans[change].planned.despite,
+        "despite": "" if seen else state.plans[change].planned.despite,
     }
 
 
@@ -268,7 +275,9 @@ def _owed(state: State, scope: Scope, costs: Sequence[dict[str, Any]]) -> Iterat
     """What is still to be done, each with the command to type."""
     for cost in costs:
         if not cost["until"]:
-            yield f"{cost['targets']}: {cost['what']} is still away: `knob restore {cost['short']}`"
+            takes = state.takes_back(cost["id"])
+            still, verb = ("away", "restore") if takes else ("so", "revert")
+            yield f"{cost['targets']}: {cost['what']} is still {still}: `knob {verb} {cost['short']}`"
     hosts = {target.partition("/")[0] for target in scope.targets}
     for owed in state.serving.owed.values():
         if not hosts or owed.target.partition("/")[0] in hosts:

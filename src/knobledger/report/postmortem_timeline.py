@@ -77,8 +77,8 @@ def story(
 def _told(state: State) -> Iterator[tuple[str, EventId, str, str, str, str]]:
     for change in state.changes:
         line = change_line(state, change)
-        depth = state.undo_depth(change)
-        kind = "change" if depth == 0 else "revert" if depth % 2 else "restore"
+        turned = state.turns(change) and state.takes_back(change)
+        kind = "revert" if turned else "restore" if state.named_undone(change) else "change"
         what = "; ".join(map(edit_text, line.edits)) or f"{line.verb}: lines that hold no knob"
         why = f" - {line.why}" if line.why else ""
         despite = f" (despite the evidence: {state.plans[change].planned.despite})"
@@ -167,8 +167,7 @@ def spans(state: State, changes: Collection[EventId]) -> tuple[Span, ...]:
     for target, name in knobs:
         edits = state.edits[(target, name)]
         for edit, following in zip(edits, [*edits[1:], None], strict=True):
-            gone = edit.edit.after is None or edit.depth % 2 == 1
-            way: Literal["in", "out"] = "out" if gone else "in"
+            way: Literal["in", "out"] = "out" if edit.takes else "in"
             label = "taken out" if edit.edit.after is None else f"{edit.edit.after} in effect"
             until = moment_of(following.at) if following else None
             found.append(Span(moment_of(edit.at), until, way, target, label))

@@ -62,7 +62,8 @@ def _(report: Blame, page: Paper) -> None:
             origin = f"{short(item.change)}  {item.at[:16].replace('T', ' '):16}"
         line(page, f"{origin}  {_who(item):{max(width, 12)}}  {item.line:4}  {item.text}")
     for knob in report.knobs if report.by_knob else ():
-        now = "absent now" if knob.value is None else f"now {knob.value!r}"
+        value = "absent" if knob.value is None else repr(knob.value)
+        now = f"now {value}" if knob.live else f"recorded {value}, not looked at"
         line(page, f"{knob.name}   {now}" + (f", line {knob.line}" if knob.line else ""), "bold")
         for turn in knob.turns:
             by = f" by {short(turn.by)}" if turn.by else ""

@@ -15,7 +15,7 @@ from knobledger.errors import NotApproved, PlanMode, Refused, Unknown, Usage
 from knobledger.events.changes import Approved, Observed, Rejected
 from knobledger.hosts.config import Target
 from knobledger.knobs import Request
-from knobledger.names import EventId, TargetName, short
+from knobledger.names import EventId, HostPath, TargetName, short
 from knobledger.plan import Verb
 from knobledger.report.plans import Decided, NothingToDo, PlanReport, plan_report
 from knobledger.state import Plan
@@ -82,20 +82,21 @@ class Changing(Confirming, Restarting, Asking):
     def restore(self, what: str, options: Options) -> PlanReport | NothingToDo:
         """Plans the undoing of a revert, named by itself, by the change it took back, or by a backup's name.
 
-        The revert may have been made by hand; the backup may be a copy that somebody made before it.
+        The revert may have been made by hand; the backup may be a copy that somebody made before it. Raises `Refused`
+        where several have the name, or where the edit that followed a copy is undone already.
         """
-        from knobledger.undoing import (
-            change_of_backup,
-            change_to_restore,
-            change_to_revert,
-            observation_of_copy,
-        )
+        from knobledger.undoing import change_to_restore, copies_named
 
         if what.startswith("@") or _ID.fullmatch(what):
             self.decides_on_change(what)  # the name of a backup may be any target's
-        found = change_of_backup(self.state, what)
-        if found is None and (by_hand := observation_of_copy(self.state, what)):
-            return self._undo("restore", change_to_revert(self.state, by_hand), options)
+        copies = copies_named(self.state, what)
+        if len(set(copies.values())) > 1:
+            from knobledger.copies import several
+
+            raise several(what, copies)
+        found = next(iter(copies.values()), None)
+        if found is not None and found not in self.state.plans:
+            return self._restore_copy(found, *next(iter(copies)), options)
         if found is None and what.endswith(".bak"):
             raise Unknown(
                 f"no recorded backup has the name {what!r}",
@@ -103,6 +104,20 @@ class Changing(Confirming, Restarting, Asking):
             )
         found = found or self._change_or_edit(what)
         return self._undo("restore", change_to_restore(self.state, found), options)
+
+    def _restore_copy(
+        self, by_hand: EventId, target: TargetName, path: HostPath, options: Options
+    ) -> PlanReport | NothingToDo:
+        """Undoes the edit by hand that followed a copy; if that is undone already, says how the file differs from it."""
+        if self.state.fate(by_hand)[0] != "reverted":
+            return self._undo("restore", by_hand, options)
+        from knobledger.copies import differing
+
+        where, host = self.only(target)
+        error = differing(self.desk, where, host, by_hand, path)
+        if error is None:
+            return NothingToDo((target,), (f"no knob differs from its value in {path}",))
+        raise error
 
     def _change_or_edit(self, text: str) -> EventId:
         """A change, or an edit by hand that was observed. Raises `Unknown`; `Refused` for a first contact."""

@@ -39,7 +39,7 @@ class Clawing(Opening):
         line = change_line(self.state, change)
         took = original(self.state, change)
         about = {change, took}
-        verb: Verb = "restore" if takes_away(self, change) else "revert"
+        verb: Verb = "restore" if self.state.takes_back(change) else "revert"
         restorable, remark, later = self._restorable(change, verb)
         verdicts = [(slug, self.state.asked.hypotheses[slug].verdict) for slug in line.hypotheses]
         measured = self.state.asked.measured
@@ -107,10 +107,3 @@ class Clawing(Opening):
             owner is not None and owner.edit.after == edit.before
             for owner, edit in zip(owners, file.edits if file else (), strict=True)
         )
-
-
-def takes_away(work: Opening, change: EventId) -> bool:
-    """Whether a change took something out or back, so that a restore is what undoes it."""
-    edits = work.state.edits_of(change)
-    gone = bool(edits) and all(edit.edit.after is None for edit in edits)
-    return work.state.undo_depth(change) % 2 == 1 or gone
