@@ -43,6 +43,16 @@ class KnobRefused(Refused):
     kind = "knob_refused"
 
 
+class KnobAbsent(KnobRefused):
+    """A knob that the file does not set, so that there is no place to point at."""
+
+    def listed_by(self, command: str) -> KnobAbsent:
+        """The same, where the hint also names the command that lists what the file sets."""
+        lists = f"`{command}` shows what the file sets"
+        joint = " " if self.hint.endswith("?") else "; " if self.hint else ""
+        return KnobAbsent(self.message, hint=f"{self.hint}{joint}{lists}", **self.values)
+
+
 class Contradicted(Refused):
     """Evidence contradicts the hypothesis, and nobody acknowledged it. Values: `objections`, strongest first."""
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from knobledger import fleet
 from knobledger.apply import ready, way_back
+from knobledger.asking import each_once
 from knobledger.drafting import Draft, Options, draft_content, draft_edit
 from knobledger.errors import NotApproved, PlanMode, Refused, Unknown, Usage
 from knobledger.events.changes import Approved, Observed, Rejected
@@ -36,6 +37,7 @@ class Changing(Confirming, Restarting, Asking):
         self, targets: Sequence[str], requests: Sequence[Request], options: Options
     ) -> PlanReport | NothingToDo:
         """Plans knob values (or, with None, their absence) on targets."""
+        each_once(requests, self.masker)
         self.decides_on_targets(targets)
         self.decides_on_restart(targets, options.restart)
         self.check_window(targets, options)
