@@ -131,7 +131,11 @@ def status(
         found = side_by_side(desk, targets, hosts, _live)
     now = desk.author.now()
     plans = [plan for plan in desk.state.plans.values() if among is None or plan.id in among]
-    waiting = [plan.id for plan in plans if plan.status(now) in ("open", "approved")]
+    waiting = [
+        plan.id
+        for plan in plans
+        if plan.status(now) in ("open", "approved") and not desk.state.overtaken_by(plan)
+    ]
     lines = tuple(line for line, _ in found)
     return Status(
         targets=tuple(_with_restarts(line, desk.state.serving) for line in lines),
@@ -303,7 +307,8 @@ def _live(desk: Desk, target: Target, host: Host) -> tuple[TargetStatus, int]:
     try:
         remote = host.read(target.path)
     except KnobError as error:
-        return _status(target, None, None, known is not None, (), error.message), error.exit_code
+        failed = _status(target, None, None, known is not None, ())
+        return replace(failed, error=error.message, hint=error.hint), error.exit_code
     drift = known is not None and known.digest != remote.digest
     return _status(target, remote.digest, drift, known is not None, _knobs(desk, target, remote.content)), 0
 
@@ -326,9 +331,8 @@ def _status(
     drift: bool | None,
     recorded: bool,
     knobs: tuple[KnobLine, ...],
-    error: str = "",
 ) -> TargetStatus:
-    return TargetStatus(target.name, target.path, digest, drift, recorded, None, knobs, error)
+    return TargetStatus(target.name, target.path, digest, drift, recorded, None, knobs)
 
 
 def _with_restarts(line: TargetStatus, serving: Serving) -> TargetStatus:
