@@ -170,10 +170,12 @@ class Looking(Serving):
         return looking.since(desk, start, until, only.name if only else None, drift)
 
     def log(self, query: Query) -> Log:
-        """Events that match, newest first, by the SQL index."""
+        """Events that match, newest first, by the SQL index. Raises `Unknown` for a kind that nothing can have."""
         from knobledger import looking
 
         found = looking.matches(self.ledger, query)
+        if not found and (said := looking.unmatched(self.ledger, query)):
+            self.notes.append(said)
         desk = self.excerpt(lambda taken: taken.plans_of(stored.event for stored in found))
         return looking.log(desk, found)
 
