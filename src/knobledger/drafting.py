@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from knobledger.author import Author
 from knobledger.binding import Binding
 from knobledger.diff import unified
-from knobledger.errors import KnobAbsent, KnobError, Refused, together
+from knobledger.errors import KnobError, KnobRefused, Refused, together
 from knobledger.event import moment_of, stamp
 from knobledger.events.changes import Observed, Planned
 from knobledger.events.entry import Event
@@ -244,7 +244,7 @@ def _edited(desk: Desk, seen: Seen, requests: Sequence[Request], options: Option
         return edit(
             seen.reading, requests, add=options.add, line=options.line, force=options.force, check=desk.syntax
         )
-    except KnobAbsent as error:
+    except KnobRefused as error:
         return error.listed_by(f"knob status {quote(seen.target.name)}")
     except KnobError as error:
         return error

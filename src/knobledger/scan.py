@@ -11,7 +11,7 @@ from pathlib import Path
 from knobledger.asking import each_once
 from knobledger.diff import unified
 from knobledger.drafting import masked_edits
-from knobledger.errors import KnobAbsent, KnobError, Refused, Usage
+from knobledger.errors import KnobError, KnobRefused, Refused, Usage
 from knobledger.knobs import Dialect, Masker, Reading, Request, dialect_of, edit
 from knobledger.many import over
 from knobledger.names import HostPath
@@ -62,7 +62,7 @@ def scan_edit(
     mask.content(reading)  # what a refusal quotes may be secret
     try:
         edited = edit(reading, requests, add=add, line=line, force=force, check=complaint)
-    except KnobAbsent as error:
+    except KnobRefused as error:
         raise error.listed_by(f"knob scan {quote(os.fspath(path))}") from None
     if output is not None:
         try:

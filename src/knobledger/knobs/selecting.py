@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from knobledger.errors import KnobAbsent, KnobRefused
+from knobledger.errors import KnobRefused
 from knobledger.knobs.occurrence import Request, Scope
 from knobledger.knobs.reading import Reading
 from knobledger.knobs.site import Site
@@ -133,7 +133,9 @@ def refusal(reading: Reading, request: Request, message: str, hint: str = "") ->
         line = reading.line_of(active[0].span[0])
         point = f"point at one place with --line N (such as --line {line})"
         return KnobRefused(message, hint=hint or point, occurrences=occurrences)
-    return KnobAbsent(message, hint=hint or _absent(reading, request), occurrences=occurrences)
+    error = KnobRefused(message, hint=hint or _absent(reading, request), occurrences=occurrences)
+    error.absent = True
+    return error
 
 
 def _reason(reading: Reading, site: Site) -> str:
