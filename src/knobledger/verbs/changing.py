@@ -277,7 +277,7 @@ class Changing(Confirming, Restarting, Asking):
         failures = fleet.carry_out(self.desk, found, targets, self.host, self.watch, compare, restarts)
         for error in failures.values():
             if isinstance(error, Drifted):
-                error.hint = f"plan again: `{again(found.planned)}`"
+                error.hint = f"{error.hint or 'plan again'}: `{again(found.planned)}`"
         if failures and len(targets) == 1:
             raise failures[targets[0].name]
         live = None
