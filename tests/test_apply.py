@@ -134,7 +134,7 @@ def test_a_target_that_moved_in_the_configuration_stops_it(bench: Bench) -> None
         plan,
         Drifted,
         f"gpu1/decode is '/root/other.sh' now, and plan {plan[:8]} was made for {SCRIPT!r}; nothing was written",
-        "hosts.toml was changed since: make a new plan",
+        f"hosts.toml was changed since: make a new plan: `knob set gpu1/decode {KNOB}=512`",
     )
     assert bench.kinds()[-1] == "approved"
 
@@ -540,7 +540,7 @@ def test_another_clone_never_edits_other_bytes_than_the_plan_was_made_for(bench:
         Drifted,
         f"gpu1/decode is not what the plan was made for: its digest is {digest_of(OTHER)[:8]}, the plan's base is "
         f"{digest_of(SERVE)[:8]}; nothing was written",
-        "make a new plan",
+        f"make a new plan: `knob set gpu1/decode {KNOB}=512`",
     )
     assert error.values["expected"] == digest_of(SERVE)
     assert error.values["found"] == digest_of(OTHER)

@@ -1,10 +1,12 @@
-"""What a caller may ask for, by a person's command line or an agent's call: names, labels, windows."""
+"""What a caller may ask for, by a person's command line or an agent's call: names, requests, labels, windows."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from knobledger.errors import Usage
+from knobledger.knobs import Masker, Request
 
 SHORTEST_WINDOW_S = 10
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -20,6 +22,21 @@ def knob_name(name: str) -> str:
             hint="a variable such as `NCCL_DEBUG`, or a flag such as `--port`",
         )
     return name
+
+
+def each_once(requests: Sequence[Request], masker: Masker) -> None:
+    """One wish for each knob: of two, the first would be lost without a word. Raises `Usage`, naming both."""
+    first: dict[str, Request] = {}
+    for request in requests:
+        if (other := first.setdefault(request.name, request)) is not request:
+            both = " and ".join(_worded(one, masker) for one in (other, request))
+            raise Usage(f"{request.name!r} is asked for twice: {both}", hint="name each knob once")
+
+
+def _worded(request: Request, masker: Masker) -> str:
+    if request.value is None:
+        return repr(f"--unset {request.name}")
+    return repr(f"{request.name}={masker.value(request.name, request.value)}")
 
 
 def label(text: str) -> str:

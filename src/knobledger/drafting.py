@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from knobledger.author import Author
 from knobledger.binding import Binding
 from knobledger.diff import unified
-from knobledger.errors import KnobError, Refused, together
+from knobledger.errors import KnobError, KnobRefused, Refused, together
 from knobledger.event import stamp
 from knobledger.events.changes import Planned, Settled
 from knobledger.events.entry import Event
@@ -35,6 +35,7 @@ from knobledger.ledger.store import Ledger
 from knobledger.ledger.turns import Turns
 from knobledger.names import Digest, EventId, HostPath, TargetName, digest_of, short
 from knobledger.plan import Ask, Edit, LaterEdit, PlannedFile, Policy, Purpose, RestartScope, Verb, strictest
+from knobledger.quoting import quote
 from knobledger.state import State
 
 
@@ -157,7 +158,7 @@ def draft_edit(
     for seen in targets:
         key = seen.remote.digest, seen.target.dialect
         if key not in edits:
-            edits[key] = _edited(desk, seen.reading, requests, options)
+            edits[key] = _edited(desk, seen, requests, options)
         match edits[key]:
             case Edited() as edited:
                 sketches.append(Sketch(seen, edited.content, edited.edits, edited.warnings))
@@ -168,13 +169,13 @@ def draft_edit(
     return write_plan(desk, verb, sketches, options, asks=asks, left_out=left_out)
 
 
-def _edited(
-    desk: Desk, reading: Reading, requests: Sequence[Request], options: Options
-) -> Edited | KnobError:
+def _edited(desk: Desk, seen: Seen, requests: Sequence[Request], options: Options) -> Edited | KnobError:
     try:
         return edit(
-            reading, requests, add=options.add, line=options.line, force=options.force, check=desk.syntax
+            seen.reading, requests, add=options.add, line=options.line, force=options.force, check=desk.syntax
         )
+    except KnobRefused as error:
+        return error.listed_by(f"knob status {quote(seen.target.name)}")
     except KnobError as error:
         return error
 

@@ -39,7 +39,8 @@ def compare(desk: Desk, target: Target, host: Host) -> TargetDrift:
 
 def failed(desk: Desk, target: Target, error: KnobError) -> TargetDrift:
     """A target that could not be read."""
-    return _line(desk, target, "not known", error=desk.masker.text(error.message), exit_code=error.exit_code)
+    message, hint = desk.masker.text(error.message), desk.masker.text(error.hint)
+    return _line(desk, target, "not known", error=message, hint=hint, exit_code=error.exit_code)
 
 
 def compared(desk: Desk, target: Target, host: Host, remote: RemoteFile) -> TargetDrift:

@@ -41,6 +41,15 @@ class KnobRefused(Refused):
     """An edit that would be a guess. `values["occurrences"]` lists `{line, text, reason}`."""
 
     kind = "knob_refused"
+    absent = False
+    """the file sets no such knob, so that there is no place to point at"""
+
+    def listed_by(self, command: str) -> KnobRefused:
+        """The same; where the knob is absent, the hint also names the command that lists what the file sets."""
+        if self.absent:
+            joint = " " if self.hint.endswith("?") else "; " if self.hint else ""
+            self.hint += f"{joint}`{command}` shows what the file sets"
+        return self
 
 
 class Contradicted(Refused):
@@ -62,7 +71,7 @@ class NotApproved(Refused):
 
 
 class PlanSpent(Refused):
-    """The plan was used, rejected or has expired."""
+    """The plan was used or rejected, has expired, or a change has overtaken it."""
 
     kind = "plan_spent"
 

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import difflib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from knobledger.drafting import Desk, masked_diff, masked_edits
 from knobledger.errors import KnobError, Refused, Unknown
-from knobledger.event import stamp
+from knobledger.event import KINDS, stamp
+from knobledger.events.changes import Observed, Planned
 from knobledger.folds.serving import Serving
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host
+from knobledger.hosts.mistakes import nearest
 from knobledger.hosts.reach import HOSTS_AT_ONCE
 from knobledger.knobs import Reading, changed_knobs
 from knobledger.ledger.finding import Finding
 from knobledger.ledger.store import Ledger, Stored
 from knobledger.moment import Resolved
 from knobledger.names import Digest, EventId, HostPath, TargetName, short, steps_back
-from knobledger.plan import PlannedFile
+from knobledger.plan import PlannedFile, Purpose, Verb
 from knobledger.report.changes import (
     Log,
     Since,
@@ -82,6 +85,33 @@ def matches(ledger: Ledger, query: Query) -> list[Stored]:
     )
 
 
+def unmatched(ledger: Ledger, query: Query) -> str:
+    """What to say where nothing matches, if it is for a mistyped knob. Raises `Unknown` for a kind that nothing can have."""
+    kinds = [*KINDS, *get_args(Verb), *get_args(Purpose)]
+    if query.kind is not None and query.kind not in kinds:
+        near = difflib.get_close_matches(query.kind, kinds, n=3)
+        raise Unknown(
+            f"no entry can be of kind {query.kind!r}{nearest(query.kind, kinds)}",
+            hint=f"kinds: {', '.join(kinds)}",
+            value=query.kind,
+            nearest=near,
+        )
+    if query.knob is None:
+        return ""
+    names = {name for kind in ("planned", "observed") for name in _knobs_of(ledger.index().find(kind=kind))}
+    if query.knob in names:
+        return ""
+    return f"no entry of the ledger is about {query.knob!r}{nearest(query.knob, sorted(names))}"
+
+
+def _knobs_of(found: Iterable[Stored]) -> Iterator[str]:
+    for event in (stored.event for stored in found):
+        if isinstance(event, Planned):
+            yield from (edit.name for file in event.files for edit in file.edits)
+        elif isinstance(event, Observed):
+            yield from (*event.knobs, *(edit.name for edit in event.edits))
+
+
 def log(desk: Desk, found: Sequence[Stored]) -> Log:
     """Events that were found, in that order."""
     return entries(desk.state, ((stored.id, stored.event) for stored in found))
@@ -131,7 +161,11 @@ def status(
         found = side_by_side(desk, targets, hosts, _live)
     now = desk.author.now()
     plans = [plan for plan in desk.state.plans.values() if among is None or plan.id in among]
-    waiting = [plan.id for plan in plans if plan.status(now) in ("open", "approved")]
+    waiting = [
+        plan.id
+        for plan in plans
+        if plan.status(now) in ("open", "approved") and not desk.state.overtaken_by(plan)
+    ]
     lines = tuple(line for line, _ in found)
     return Status(
         targets=tuple(_with_restarts(line, desk.state.serving) for line in lines),
@@ -303,7 +337,8 @@ def _live(desk: Desk, target: Target, host: Host) -> tuple[TargetStatus, int]:
     try:
         remote = host.read(target.path)
     except KnobError as error:
-        return _status(target, None, None, known is not None, (), error.message), error.exit_code
+        failed = _status(target, None, None, known is not None, ())
+        return replace(failed, error=error.message, hint=error.hint), error.exit_code
     drift = known is not None and known.digest != remote.digest
     line = _status(target, remote.digest, drift, known is not None, _knobs(desk, target, remote.content))
     if drift and (doubts := desk.state.doubts_on(target.name)):
@@ -330,9 +365,8 @@ def _status(
     drift: bool | None,
     recorded: bool,
     knobs: tuple[KnobLine, ...],
-    error: str = "",
 ) -> TargetStatus:
-    return TargetStatus(target.name, target.path, digest, drift, recorded, None, knobs, error)
+    return TargetStatus(target.name, target.path, digest, drift, recorded, None, knobs)
 
 
 def _with_restarts(line: TargetStatus, serving: Serving) -> TargetStatus:

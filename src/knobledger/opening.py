@@ -18,7 +18,6 @@ from knobledger.drafting import Desk
 from knobledger.errors import KnobError, Refused, Unknown, Usage
 from knobledger.events.changes import Planned
 from knobledger.finding import workspace_folder
-from knobledger.folds.serving import NAMED
 from knobledger.hosts.config import Config, Target
 from knobledger.hosts.connect import connect as connect_host
 from knobledger.hosts.host import Host
@@ -125,12 +124,10 @@ class Opening:
     def _remind(self) -> None:
         """What is owed, for the footer of every command."""
         serving = self.footing.serving
-        owed = sorted({one.service for one in serving.owed.values()})
-        if owed:
-            more = ", ..." if len(owed) > NAMED else ""
-            self.notes.append(
-                f"restart owed: {', '.join(owed[:NAMED])}{more}; `knob restart {' '.join(owed[:NAMED])}`"
-            )
+        if owed := sorted({one.service for one in serving.owed.values()}):
+            from knobledger.report.serving import owed_notes
+
+            self.notes.extend(owed_notes(owed, self.config))
         for name, outcome in sorted(serving.unhealthy.items()):
             self.notes.append(f"{name} was {outcome.outcome} when it was last restarted")
         for chain in serving.in_the_middle():

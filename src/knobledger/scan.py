@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from knobledger.asking import each_once
 from knobledger.diff import unified
 from knobledger.drafting import masked_edits
-from knobledger.errors import KnobError, Refused, Usage
+from knobledger.errors import KnobError, KnobRefused, Refused, Usage
 from knobledger.knobs import Dialect, Masker, Reading, Request, dialect_of, edit
 from knobledger.many import over
 from knobledger.names import HostPath
+from knobledger.quoting import quote
 from knobledger.report.scanned import Scan, ScannedEdit, ScannedFile
 from knobledger.report.status import occurrence_json
 from knobledger.syntax import complaint
@@ -58,9 +60,13 @@ def scan_edit(
         raise Refused(
             f"{os.fspath(output)!r} is the file itself, which `scan` never writes", hint="name another file"
         )
+    each_once(requests, mask)
     reading = _reading(path, dialect, _sides(beside))
     mask.content(reading)  # what a refusal quotes may be secret
-    edited = edit(reading, requests, add=add, line=line, force=force, check=complaint)
+    try:
+        edited = edit(reading, requests, add=add, line=line, force=force, check=complaint)
+    except KnobRefused as error:
+        raise error.listed_by(f"knob scan {quote(os.fspath(path))}") from None
     if output is not None:
         try:
             output.write_bytes(edited.content)
@@ -80,7 +86,10 @@ def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise Refused(f"{os.fspath(path)!r} can't be read: {error.strerror}") from error
+        raise Refused(
+            f"{os.fspath(path)!r} can't be read: {error.strerror}",
+            hint="`knob scan` reads files of this machine; `knob status TARGET` shows those of a host",
+        ) from error
 
 
 def _sides(paths: Sequence[Path]) -> dict[str, bytes]:

@@ -212,6 +212,17 @@ class State(Struct):
             mine[-1] if isinstance(outcome, Settled) and mine[-1].torn and outcome.digest == digest else None
         )
 
+    def overtaken_by(self, plan: Plan) -> EventId | None:
+        """The change that was applied since and left other bytes than the plan was made for; None: nothing recorded did."""
+        for file in plan.planned.files:
+            history = self.files[file.target].history if file.target in self.files else []
+            digests = [digest for _, digest in history]
+            if file.base in digests:
+                since = history[len(digests) - digests[::-1].index(file.base) :]
+                if found := next((id_ for id_, _ in since if id_ in self.plans and id_ != plan.id), None):
+                    return found
+        return None
+
     def owner(self, target: TargetName, knob: str) -> KnobEdit | None:
         """The newest recorded edit of a knob."""
         edits = self.edits.get((target, knob))

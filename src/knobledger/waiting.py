@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from datetime import datetime
 
 from msgspec import Struct
 
@@ -11,10 +12,10 @@ from knobledger.drafting import Desk
 from knobledger.errors import KnobError
 from knobledger.fleet import HostOf, side_by_side
 from knobledger.hosts.config import Target
-from knobledger.names import Digest, EventId, TargetName
+from knobledger.names import Digest, EventId, TargetName, short
 from knobledger.report.plans import plan_report
 from knobledger.report.upkeep import Plans
-from knobledger.state import Plan, PlanStatus
+from knobledger.state import Plan, PlanStatus, State
 from knobledger.watch import Unwatched, Watch
 
 OPEN: tuple[PlanStatus, ...] = ("open", "approved")
@@ -39,11 +40,13 @@ def plans(
     """
     now = desk.author.now()
     every = [plan for plan in desk.state.plans.values() if among is None or plan.id in among]
-    found = [plan for plan in every if spent or plan.status(now) in WAITING]
-    ready = [plan for plan in found if plan.status(now) in OPEN] if host else []
+    overtaken = {plan.id: by for plan in every if (by := overtaken_by(desk.state, plan, now))}
+    found = [plan for plan in every if spent or (plan.status(now) in WAITING and plan.id not in overtaken)]
+    ready = [plan for plan in found if plan.status(now) in OPEN and plan.id not in overtaken] if host else []
     looked = freshness(ready, target, host, watch or Unwatched()) if host else {}
     stale = {id_: one.stale for id_, one in looked.items()}
-    void = {plan.id: _void(desk, plan) for plan in ready if not stale.get(plan.id)}
+    void = {id_: f"{short(by)} was applied since" for id_, by in overtaken.items()}
+    void |= {plan.id: _void(desk, plan) for plan in ready if not stale.get(plan.id)}
     shown = (
         plan_report(
             desk.state,
@@ -55,6 +58,11 @@ def plans(
         for plan in reversed(found)
     )
     return Plans(tuple(shown), len(every) - len(found) + others)
+
+
+def overtaken_by(state: State, plan: Plan, now: datetime) -> EventId | None:
+    """The change that left other bytes than an open plan was made for, so that it waits in vain."""
+    return state.overtaken_by(plan) if plan.status(now) in OPEN else None
 
 
 def _void(desk: Desk, plan: Plan) -> str:

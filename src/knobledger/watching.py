@@ -147,7 +147,7 @@ def _check(config: Config, wanted: HostConfig, hosts: HostOf) -> HostCheck:
         connected = time.time()
         done = host.run(words, timeout_s=wanted.command_timeout_s)
     except KnobError as error:
-        return HostCheck(wanted.name, wanted.transport, error.message, error.exit_code)
+        return HostCheck(wanted.name, wanted.transport, error.message, error.hint, error.exit_code)
     reply = capabilities.reply(done.stdout, nonce)
     kind, message = reply.outcome() if reply.complete else ("cut off", done.stderr.decode("utf-8", "replace"))
     clock = reply.text("clock.first").partition(".")

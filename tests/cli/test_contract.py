@@ -205,7 +205,26 @@ def test_a_host_that_is_down_is_said_after_the_others(lab: Lab) -> None:
     status = ask("status", code=20)
     assert [bool(target["error"]) for target in status["targets"]] == [False, True]
     assert status["targets"][0]["knobs"]
-    assert ask("set", "gone/x", "A=1", "--go-ahead", code=20)["error"]["kind"] == "unreachable"
+    error = ask("set", "gone/x", "A=1", "--go-ahead", code=20)["error"]
+    assert error["kind"] == "unreachable"
+    assert "[hosts.gone] of hosts.toml" in error["hint"]
+    assert status["targets"][1]["hint"] == error["hint"]
+    assert ask("check", "gone", code=20)["hosts"][0]["hint"] == error["hint"]
+    assert ask("adopt", "gone/x", code=20)["targets"][0]["hint"] == error["hint"]
+
+
+def test_what_could_not_be_read_is_not_said_to_be_nothing(lab: Lab) -> None:
+    (lab.host / "serve.sh").rename(lab.host / "elsewhere.sh")
+    told = lab.run("knob adopt gpu1/decode")
+    assert "1 of 1 targets could not be read\nnothing was recorded" in told
+    assert "nothing to adopt" not in told
+    config = (lab.root / "hosts.toml").read_text()
+    key = next(line for line in config.splitlines() if line.startswith("identity_file"))
+    (lab.root / "hosts.toml").write_text(config.replace(key, 'identity_file = "/none"'))
+    for line in ("knob adopt gpu1/decode", "knob status", "knob check", "knob drift"):
+        assert "hint: correct `identity_file` in [hosts.gpu1] of hosts.toml" in " ".join(
+            lab.run(line).split()
+        )
 
 
 def test_every_error_has_its_exit_code() -> None:

@@ -109,6 +109,7 @@ def test_watched_without_a_terminal(tmp_path: Path) -> None:
         if "→ in doubt" in line:  # a look in the middle of the attempt
             line = watch.stdout.readline().decode()
         assert "→ used  " in line
+        assert watch.stdout.readline().decode().startswith(f"{second[:8]}  open → stale  "), "it is overtaken"
         assert ended(watch) == 0
         assert watch.stdout.read() == b""
     finally:

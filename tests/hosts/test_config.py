@@ -187,6 +187,14 @@ def test_unknown_targets_name_the_nearest(config: Config, name: str, near: str |
         ('start = "start it"', 'unit = "u"\nstart = "s"', "a unit, or start/stop/pid commands, not both"),
         ('approval = "confirm"', 'approval = "confirm"\nafter = ["decode"]', "after goes round in a circle"),
         ("[hosts.gpu1]", "[hosts.gpu1", "hosts.toml, line 10: "),
+        ("[hosts.gpu2]", "[hosts.gpu1", "line 31: ']' is missing at the end of the table's name"),
+        ("[hosts.gpu2]", "[hosts.gpu1]", "line 31: cannot declare [hosts.gpu1] twice"),
+        ("[secrets]", "[workspace]", "line 7: cannot declare [workspace] twice"),
+        ("Europe/Berlin", "Mars", "workspace.timezone: no time zone is called 'Mars'; "),
+        ("Europe/Berlin", "europe/berlin", "did you mean 'Europe/Berlin'?"),
+        ("Europe/Berlin", "Europe", "workspace.timezone: no time zone is called 'Europe'"),
+        ("Europe/Berlin", "../x", "workspace.timezone: no time zone is called '../x'"),
+        ("Europe/Berlin", "", "write it like 'Europe/Berlin' or 'UTC'"),
         ("port = 2222", "port = ", "hosts.toml, line 12: "),
         ("port = 2222", "port = 2222\nport = 1", "hosts.toml, line 13: "),
     ],
@@ -203,9 +211,11 @@ def test_a_file_that_is_missing_or_no_text(tmp_path: Path) -> None:
     with pytest.raises(BadConfig) as caught:
         Config.load(tmp_path)
     assert "knob init" in caught.value.hint
-    (tmp_path / "hosts.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(BadConfig):
+    (tmp_path / "hosts.toml").write_bytes(b"[workspace]\n# caf\xe9\n")
+    with pytest.raises(BadConfig) as caught:
         Config.load(tmp_path)
+    assert caught.value.message.startswith("hosts.toml, line 2: byte e9 is no UTF-8")
+    assert caught.value.hint == "edit hosts.toml at line 2; save it as UTF-8"
 
 
 def test_the_example_of_the_repository_is_valid() -> None:

@@ -157,3 +157,10 @@ def test_plan_mode_may_look_and_adopt(folder: Folder, monkeypatch: pytest.Monkey
     _sed(folder.script)
     assert "256 → 512" in folder.knob("drift")
     folder.knob("adopt", "gpu1/decode", "--backups", "--go-ahead")
+
+
+def test_what_was_just_recorded_is_not_headed_as_unrecorded(tmp_path: Path) -> None:
+    made = Folder(tmp_path, "decode")
+    told = made.knob("adopt", "gpu1/decode", "--go-ahead")
+    assert "recorded now" in told
+    assert "never recorded" not in told

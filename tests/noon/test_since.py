@@ -153,3 +153,12 @@ def test_a_deleted_damaged_or_older_index_changes_no_answer(folder: Folder) -> N
         if spoilt is not None:
             index.write_bytes(spoilt)
         assert folder.json(*asked) == before
+
+
+def test_kinds_are_told_in_words(tmp_path: Path) -> None:
+    made = Folder(tmp_path, "decode")
+    made.knob("hypothesis", "open", "h", "the knob hangs the harness")
+    made.knob("verdict", "h", "refuted", "--because", "it hangs without the knob")
+    said = "\n".join(page(made, 200, "1h"))
+    assert "verdict given" in said
+    assert "verdict_given" not in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ import typer
 from knobledger.cli.session import session
 from knobledger.cli.shared import Shared, Why, planning
 from knobledger.errors import NotApproved, Refused, Usage
+from knobledger.quoting import quote
 
 if TYPE_CHECKING:
     from knobledger.drafting import Options
@@ -110,8 +112,9 @@ def edit(
 ) -> int:
     """Open a copy of a target in $EDITOR, and plan what was made of it."""
     options = _options(shared)
+    editor = partial(_edited, _editor(target))
     with session.workspace() as workspace:
-        return _carried_out(workspace, workspace.edit(target, _editor, options), shared)
+        return _carried_out(workspace, workspace.edit(target, editor, options), shared)
 
 
 @planning
@@ -299,14 +302,26 @@ def carry_out(workspace: Workspace, report: PlanReport | NothingToDo, *, plan: b
     return session.show(workspace.apply(report.id))
 
 
-def _editor(content: bytes, name: str) -> bytes:
+def _editor(target: str) -> str:
+    """The editor's command. Raises `Refused` where none is set and `vi` would have no terminal."""
+    import os
+
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    if not command and not sys.stdin.isatty():
+        raise Refused(
+            "there is no terminal to edit at, and $EDITOR names no editor that needs none",
+            hint=f"`knob set {quote(target)} NAME=VALUE`, or `EDITOR=COMMAND knob edit {quote(target)}`",
+        )
+    return command or "vi"
+
+
+def _edited(command: str, content: bytes, name: str) -> bytes:
     """Lets a person edit a private copy; raises `Refused` if the editor fails."""
     import os
     import shlex
     import subprocess
     import tempfile
 
-    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="knob-edit-") as folder:
         copy = Path(folder) / name
         copy.write_bytes(content)

@@ -136,7 +136,7 @@ _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 def run(argv: list[str]) -> int:
     """Runs one command; its exit code."""
-    argv = _take_json(argv)
+    typed, argv = argv, _take_json(argv)
     session.masker = session.shown = None
     try:
         result = _narrowed(argv)(argv, prog_name="knob", standalone_mode=False)
@@ -149,7 +149,7 @@ def run(argv: list[str]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError" and not session.json:
             session.say(message)  # nothing was asked for: the help, as it is
             return Usage.exit_code
-        return _report(Usage(_lowered(message), hint=_help_hint(error)))
+        return _report(Usage(_lowered(message), hint=_flag_hint(error, typed) or _help_hint(error)))
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the reader of the pipe is gone
         return 0
@@ -237,6 +237,30 @@ def _printable(text: str) -> str:
 def _lowered(message: str) -> str:
     message = message.replace("Value error, ", "")
     return (message[:1].lower() + message[1:]).rstrip(".")
+
+
+def _flag_hint(error: BaseException, argv: list[str]) -> str:
+    """What to type where the unknown option is a flag of the target, as it is likely meant."""
+    from knobledger.cli.retyped import NAMES_KNOBS, retyped
+
+    command = getattr(getattr(error, "ctx", None), "command", None)
+    if type(error).__name__ != "NoSuchOption" or command is None or command.name not in NAMES_KNOBS:
+        return ""
+    options = {
+        name: not getattr(parameter, "is_flag", False)
+        for parameter in command.params
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    }
+    options |= dict.fromkeys(("--json", "--help", "-h"), False)
+    line = retyped(argv, _place_of_command(argv), options)
+    return f"a flag of the target goes behind `--`: `{line}`; options: {_help_hint(error)}"
+
+
+def _place_of_command(argv: list[str]) -> int:
+    at = 0
+    while argv[at].startswith("-"):
+        at += 2 if argv[at] in WITH_VALUE else 1
+    return at
 
 
 def _help_hint(error: BaseException) -> str:

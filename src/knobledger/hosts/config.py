@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from knobledger.errors import BadConfig, Unknown
 from knobledger.hosts.checking import check
-from knobledger.hosts.mistakes import FILE_NAME, bad, nearest, syntax_error
+from knobledger.hosts.mistakes import FILE_NAME, bad, nearest, no_text, syntax_error
 from knobledger.hosts.reach import KEYS, HostConfig
 from knobledger.hosts.sections import (
     ApprovalPolicy,
@@ -90,7 +90,9 @@ class Config(Struct, frozen=True, dict=True):
             text = path.read_text("utf-8")
         except FileNotFoundError:
             raise BadConfig(f"there is no {str(path)!r}", hint="`knob init` makes a workspace here") from None
-        except (OSError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError as error:
+            raise no_text(error) from None
+        except OSError as error:
             raise BadConfig(f"can't read {str(path)!r}: {error}") from error
         return cls.parse(text, root)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from knobledger.errors import HostKeyChanged, KnobError
-from knobledger.hosts.reach import HostConfig, unreachable
+from knobledger.hosts.reach import HostConfig, no_file, unreachable
 
 if TYPE_CHECKING:
     import paramiko
@@ -41,7 +41,7 @@ def log_in(config: HostConfig) -> Any:
     }
     if config.identity_file is not None:
         if not config.identity_file.exists():
-            raise unreachable(config.name, f"there is no identity file {str(config.identity_file)!r}")
+            raise no_file(config.name, "identity_file", config.identity_file)
         # Only this key: servers count every key that is tried against MaxAuthTries.
         options |= {"allow_agent": False, "look_for_keys": False, **_identity(config.identity_file)}
     slow = f"the connect time-out of {config.connect_timeout_s:g} s was over"

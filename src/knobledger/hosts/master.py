@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from knobledger.errors import Unreachable
-from knobledger.hosts.reach import HostConfig, unreachable
+from knobledger.hosts.reach import HostConfig, no_file, unreachable
 
 if TYPE_CHECKING:
     import socket
@@ -56,9 +56,9 @@ class Master:
     def __init__(self, config: HostConfig) -> None:
         """Starts it, and does not wait. Raises `Unreachable` for what is missing on this machine."""
         self._config = config
-        for what, file in (("identity file", config.identity_file), ("ssh_config", config.ssh_config)):
+        for what, file in (("identity_file", config.identity_file), ("ssh_config", config.ssh_config)):
             if file is not None and not file.exists():
-                raise unreachable(config.name, f"there is no {what} {str(file)!r}")
+                raise no_file(config.name, what, file)
         ssh = shutil.which("ssh")
         if ssh is None:
             raise unreachable(

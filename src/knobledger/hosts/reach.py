@@ -134,5 +134,18 @@ def seconds(value: object) -> float:
 
 
 def unreachable(host: str, reason: object, hint: str = "") -> Unreachable:
-    """No connection to `host`, and why."""
+    """No connection to `host`, and why; without a hint of its own it names where the way is written."""
+    hint = (
+        hint
+        or f"the way to it is in [hosts.{host}] of hosts.toml; `ssh -v` with the same shows how far it comes"
+    )
     return Unreachable(f"no connection to {host!r}: {reason}", hint=hint, host=host)
+
+
+def no_file(host: str, what: str, path: Path) -> Unreachable:
+    """A file of this machine that is needed for the way to `host`, and is not there; `what` is its key of hosts.toml."""
+    return unreachable(
+        host,
+        f"there is no {what.replace('_file', ' file')} {str(path)!r}",
+        f"correct `{what}` in [hosts.{host}] of hosts.toml, or put the file there",
+    )

@@ -10,12 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, get_args
+from zoneinfo import ZoneInfo, available_timezones
 
 from msgspec import Meta, Struct, field
 
+from knobledger.hosts.mistakes import nearest
 from knobledger.hosts.reach import HostKeys, TransportName, seconds
 from knobledger.knobs.occurrence import Dialect
 
+ZONES_LOOK_LIKE = "; write it like 'Europe/Berlin' or 'UTC'"
 ApprovalPolicy = Literal["confirm", "signed", "two-person"]
 
 
@@ -33,7 +36,19 @@ def address_and_port(value: object) -> object:
     return value
 
 
+def time_zone(value: object) -> object:
+    """An IANA name. Raises `ValueError` with the nearest one."""
+    if isinstance(value, str):
+        try:
+            ZoneInfo(value)
+        except (KeyError, OSError, ValueError):  # unknown, a folder of zones, no relative path
+            near = nearest(value, available_timezones())
+            raise ValueError(f"no time zone is called {value!r}{near or ZONES_LOOK_LIKE}") from None
+    return value
+
+
 Duration = Annotated[float, seconds]
+ZoneName = Annotated[str, time_zone]
 PathOnHost = Annotated[str, absolute]
 NonEmpty = Annotated[str, Meta(min_length=1)]
 
@@ -45,7 +60,7 @@ class Section(Struct, frozen=True):
 class WorkspaceSection(Section, frozen=True):
     """`[workspace]`."""
 
-    timezone: str | None = None
+    timezone: ZoneName | None = None
     """IANA name; None: the operator's own zone"""
     approval: ApprovalPolicy = "confirm"
     allowed_signers: str | None = None

@@ -128,7 +128,14 @@ def refusal(reading: Reading, request: Request, message: str, hint: str = "") ->
             number = side.count(b"\n", 0, site.span[0]) + 1
             text = side.split(b"\n")[number - 1].decode("utf-8", "surrogateescape").strip()
         occurrences.append({"line": number, "text": text, "reason": _reason(reading, site)})
-    return KnobRefused(message, hint=hint or _hint(reading, request, written), occurrences=occurrences)
+    active = [site for site in written if site.active and site.file is None]
+    if active:
+        line = reading.line_of(active[0].span[0])
+        point = f"point at one place with --line N (such as --line {line})"
+        return KnobRefused(message, hint=hint or point, occurrences=occurrences)
+    error = KnobRefused(message, hint=hint or _absent(reading, request), occurrences=occurrences)
+    error.absent = True
+    return error
 
 
 def _reason(reading: Reading, site: Site) -> str:
@@ -154,17 +161,11 @@ def _reason(reading: Reading, site: Site) -> str:
     return "; ".join(reasons)
 
 
-def _hint(reading: Reading, request: Request, written: list[Site]) -> str:
-    active = [site for site in written if site.active and site.file is None]
-    if active:
-        line = reading.line_of(active[0].span[0])
-        return f"point at one place with --line N (such as --line {line})"
+def _absent(reading: Reading, request: Request) -> str:
     near = _nearest(reading, request.name)
     if near:
-        return f"did you mean {near}? knob scan shows what the file sets"
-    if request.value is None:
-        return "knob scan shows what the file sets"
-    return "type --add to add it before the launch, or look for its name with knob scan"
+        return f"did you mean {near}?"
+    return "" if request.value is None else "type --add to add it before the launch"
 
 
 def _nearest(reading: Reading, name: str) -> str:

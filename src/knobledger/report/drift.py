@@ -29,6 +29,8 @@ class TargetDrift(Struct, frozen=True):
     mtime: str = ""
     """of the live file, as a moment of this machine's clock"""
     error: str = ""
+    hint: str = ""
+    """what to type next, if it could not be read"""
     exit_code: int = 0
 
     @property
@@ -68,6 +70,7 @@ class TargetDrift(Struct, frozen=True):
             "hints": list(found.hints) if found else [],
             "message": self.message,
             "error": self.error,
+            "hint": self.hint,
         }
 
 
@@ -139,6 +142,11 @@ class Adoption(Struct, frozen=True):
     def new(self) -> int:
         """How many events there are to write."""
         return sum(item.new for item in self.targets)
+
+    @property
+    def unread(self) -> int:
+        """How many targets could not be read: nothing is known of these."""
+        return sum(item.drift.state == "not known" for item in self.targets)
 
     @property
     def exit_code(self) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from knobledger.folds.serving import Chain, Serving
+from knobledger.folds.serving import NAMED, Chain, Serving
+from knobledger.hosts.config import Config
 from knobledger.names import EventId
 from knobledger.plan import RestartScope
 
@@ -55,6 +56,36 @@ class RestartPreview(Struct, frozen=True):
             "services": [one.to_json() for one in self.services],
             "expected_outage_s": self.expected_outage_s,
         }
+
+
+def owed_notes(services: Sequence[str], config: Config) -> Iterator[str]:
+    """Services that run with old bytes, for the footer: by the command that restarts them, or that sees it done."""
+    kinds: dict[str, list[str]] = {}
+    for name in services:
+        kinds.setdefault(_way_of(name, config), []).append(name)
+    for way, names in kinds.items():
+        some = " ".join(names[:NAMED])
+        match way:
+            case "restart":
+                then = f"`knob restart {some}`"
+            case "live":
+                then = f"restart it yourself; `knob live {some}` then sees the new process"
+            case _:
+                then = (
+                    "restart it yourself; with `unit`, or `start` and `pid`, in hosts.toml, `knob restart` could, "
+                    "and `knob live` would see it"
+                )
+        yield f"restart owed: {', '.join(names[:NAMED])}{', ...' if len(names) > NAMED else ''}; {then}"
+
+
+def _way_of(name: str, config: Config) -> Literal["restart", "live", "none"]:
+    """What this tool can do about a service: restart it, look at its processes, or nothing."""
+    if name not in config.services:
+        return "none"
+    service = config.service(name)
+    if service.unit or (service.start and service.pid):
+        return "restart"
+    return "live" if service.pid else "none"
 
 
 def preview(

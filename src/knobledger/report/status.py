@@ -43,6 +43,8 @@ class TargetStatus(Struct, frozen=True):
     """None: not known, since nobody has looked at the process"""
     knobs: tuple[KnobLine, ...]
     error: str = ""
+    hint: str = ""
+    """what to type next, if it could not be asked"""
     owed_by: tuple[EventId, ...] = ()
     """the changes that no process has been seen to have started after"""
     owed_since: str = ""
@@ -69,6 +71,7 @@ class TargetStatus(Struct, frozen=True):
             "in_doubt": self.in_doubt,
             "knobs": [knob.to_json() for knob in self.knobs],
             "error": self.error,
+            "hint": self.hint,
         }
 
 

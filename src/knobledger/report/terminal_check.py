@@ -44,6 +44,8 @@ def _style(host: HostCheck) -> str:
 def _problems(host: HostCheck, page: Paper) -> None:
     for text in (host.error,) if host.error else host.problems:
         line(page, f"  {text}", _style(host))
+    if host.hint:
+        line(page, f"  hint: {host.hint}")
 
 
 def _cells(host: HostCheck) -> tuple[str, ...]:

@@ -29,10 +29,15 @@ def _(report: Drift, page: Paper) -> None:
         line(page, "next: `knob adopt TARGET` records what is there; nothing on a host is changed by it")
 
 
-def _target(item: TargetDrift, zone: str, page: Paper) -> None:
+def _target(item: TargetDrift, zone: str, page: Paper, *, recorded_now: bool = False) -> None:
     wrapped(page, f"{item.target}   {item.path}", "", "bold")
     by = f", last recorded {_moment(item.recorded_at, zone)}" if item.recorded_at else ""
-    wrapped(page, f"{item.message}{by}", "  ", _STYLES[item.state])
+    if recorded_now:
+        wrapped(page, "recorded now", "  ", _STYLES["as recorded"])
+    else:
+        wrapped(page, f"{item.message}{by}", "  ", _STYLES[item.state])
+    if item.hint:
+        wrapped(page, f"hint: {item.hint}", "  ")
     if item.found is None or item.state != "drifted":
         return
     _bounds(item.found, item.mtime, zone, page)
@@ -72,7 +77,11 @@ def _moment(at: str, zone: str) -> str:
 def _(report: Adoption, page: Paper) -> None:
     for item in report.targets:
         _adopted(item, report, page)
-    if not report.new:
+    if report.unread:
+        line(page, f"{report.unread} of {len(report.targets)} targets could not be read", "red")
+    if not report.new and report.unread:
+        line(page, "nothing was recorded")
+    elif not report.new:
         line(page, "there is nothing to adopt")
     elif report.done:
         line(page, f"{report.new} entries were recorded as observed; no host was changed", "bold")
@@ -85,9 +94,9 @@ def _(report: Adoption, page: Paper) -> None:
 
 
 def _adopted(item: Adopted, report: Adoption, page: Paper) -> None:
-    _target(item.drift, report.zone, page)
     ids = list(item.ids)
     first = ids.pop(0) if ids and item.drift.found else None
+    _target(item.drift, report.zone, page, recorded_now=first is not None)
     for i, event in enumerate(item.past):
         _past(event, short(ids[i]) if ids else "", report.zone, page)
     if item.drift.found:

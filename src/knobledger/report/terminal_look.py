@@ -123,6 +123,8 @@ def _target(target: TargetStatus, live: bool, page: Paper) -> None:
         state, style = ("as recorded" if live else "recorded, not looked at"), "dim"
     line(page, f"{target.target}   {target.path}", "bold")
     line(page, f"  {state}", style)
+    if target.hint:
+        line(page, f"  hint: {target.hint}")
     if target.restart_owed:
         by = f" by {', '.join(map(short, target.owed_by))}" if target.owed_by else ""
         line(page, f"  restart owed{by}, since {target.owed_since[:19].replace('T', ' ')}Z", "yellow")

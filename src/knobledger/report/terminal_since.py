@@ -80,7 +80,7 @@ def _by(who: Cell) -> list[str]:
 
 def _row(item: ChangeLine | Between, zone: str) -> Row:
     if isinstance(item, Between):
-        text = ([item.kind], [item.text], list[str]())
+        text = ([item.kind.replace("_", " ")], [item.text], list[str]())
         return Row(
             ([_clock(item.at, zone)], [short(item.event)], [item.actor], [item.target or ""], *text), "cyan"
         )

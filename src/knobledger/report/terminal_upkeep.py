@@ -37,7 +37,7 @@ def _(report: Plans, page: Paper) -> None:
         )
     if report.over:
         many = "1 plan is" if report.over == 1 else f"{report.over} plans are"
-        line(page, f"{many} used, rejected or expired: `knob plans --all`", "dim")
+        line(page, f"{many} used, rejected, expired or overtaken: `knob plans --all`", "dim")
 
 
 @render.register

@@ -32,7 +32,7 @@ class Plans(Struct, frozen=True):
 
     plans: tuple[PlanReport, ...]
     over: int = 0
-    """others, that are used, rejected or expired"""
+    """others, that are used, rejected, expired or overtaken by a change"""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of `plans`."""

@@ -179,6 +179,8 @@ class HostCheck(Struct, frozen=True):
     transport: str
     error: str = ""
     """why it could not be asked"""
+    hint: str = ""
+    """what to type next, if it could not"""
     exit_code: int = 0
     connect_s: float | None = None
     system: str = ""
@@ -240,6 +242,7 @@ class HostCheck(Struct, frozen=True):
             ],
             "problems": list(self.problems),
             "error": self.error,
+            "hint": self.hint,
         }
 
 

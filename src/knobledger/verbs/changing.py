@@ -9,9 +9,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from knobledger import fleet
+from knobledger.again import again
 from knobledger.apply import ready, way_back
+from knobledger.asking import each_once
 from knobledger.drafting import Draft, Options, draft_content, draft_edit
-from knobledger.errors import NotApproved, PlanMode, Refused, Unknown, Usage
+from knobledger.errors import Drifted, NotApproved, PlanMode, PlanSpent, Refused, Unknown, Usage
 from knobledger.events.changes import Approved, Observed, Rejected
 from knobledger.hosts.config import Target
 from knobledger.knobs import Request
@@ -36,6 +38,7 @@ class Changing(Confirming, Restarting, Asking):
         self, targets: Sequence[str], requests: Sequence[Request], options: Options
     ) -> PlanReport | NothingToDo:
         """Plans knob values (or, with None, their absence) on targets."""
+        each_once(requests, self.masker)
         self.decides_on_targets(targets)
         self.decides_on_restart(targets, options.restart)
         self.check_window(targets, options)
@@ -194,6 +197,12 @@ class Changing(Confirming, Restarting, Asking):
             )
         if found.status(self.now) not in ("open", "approved"):
             return self._review(found, key)
+        if by := self.state.overtaken_by(found):
+            raise PlanSpent(
+                f"plan {name} waits in vain: {short(by)} was applied since, and left other bytes",
+                hint=f"plan again: `{again(found.planned)}`",
+                change=by,
+            )
         if not self._needs_signature(found):
             if break_glass:
                 raise Refused(
@@ -282,6 +291,9 @@ class Changing(Confirming, Restarting, Asking):
         }
         self.will_commit()
         failures = fleet.carry_out(self.desk, found, targets, self.host, self.watch, compare, restarts)
+        for error in failures.values():
+            if isinstance(error, Drifted):
+                error.hint = f"{error.hint or 'plan again'}: `{again(found.planned)}`"
         if failures and len(targets) == 1:
             raise failures[targets[0].name]
         live = None

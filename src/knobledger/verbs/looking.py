@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from msgspec.structs import replace
 
 from knobledger.errors import KnobError
+from knobledger.names import short
 from knobledger.report.plans import PlanReport, plan_report
 from knobledger.state import Plan
 from knobledger.verbs.serving import Serving
@@ -35,7 +36,7 @@ class Looking(Serving):
         from knobledger import waiting
 
         if not spent:
-            self.decides_on(lambda taken: taken.waiting(self.now))
+            self._decides_on_what_waits()
         host, among = self.host if live else None, self._known.in_full if self._known else None
         others = self._known.plans() - len(self._known.in_full) if self._known else 0
         return waiting.plans(
@@ -47,6 +48,15 @@ class Looking(Serving):
             host=host,
             watch=self.watch,
         )
+
+    def _decides_on_what_waits(self) -> None:
+        """Plans that may wait, and what was done since on their targets, which may have overtaken them."""
+        self.decides_on(lambda taken: taken.waiting(self.now))
+        waiting = [
+            plan for plan in self.state.plans.values() if plan.status(self.now) in ("open", "approved")
+        ]
+        where = {file.target for plan in waiting for file in plan.planned.files}
+        self.decides_on(lambda taken: taken.targets(sorted(where)))
 
     def show(self, text: str) -> PlanReport | Log:
         """A plan or change in full; of another event, that event."""
@@ -64,6 +74,8 @@ class Looking(Serving):
         stale, why = None, ""
         if plan.status(self.now) in ("open", "approved"):
             stale = self._is_stale(plan)
+            if stale and (by := self.state.overtaken_by(plan)):
+                why = f"{short(by)} was applied since"
             if not stale and self.desk.binding:
                 try:
                     why, _ = self.desk.binding.objection(plan.id, plan.planned)
@@ -125,9 +137,9 @@ class Looking(Serving):
         wanted = self.config.targets(targets) if targets else self.config.usual_targets()
 
         def gather(taken: WorkingExcerpt) -> None:
-            taken.waiting(self.now)
             taken.targets(target.name for target in wanted)
 
+        self._decides_on_what_waits()
         self.decides_on(gather)
         if self.state.anything_asked and self.state.asked.documents:
             self.decides_on_all()  # a document may tell of any target
@@ -158,10 +170,12 @@ class Looking(Serving):
         return looking.since(desk, start, until, only.name if only else None, drift)
 
     def log(self, query: Query) -> Log:
-        """Events that match, newest first, by the SQL index."""
+        """Events that match, newest first, by the SQL index. Raises `Unknown` for a kind that nothing can have."""
         from knobledger import looking
 
         found = looking.matches(self.ledger, query)
+        if not found and (said := looking.unmatched(self.ledger, query)):
+            self.notes.append(said)
         desk = self.excerpt(lambda taken: taken.plans_of(stored.event for stored in found))
         return looking.log(desk, found)
 
