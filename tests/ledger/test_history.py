@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -717,7 +718,9 @@ def test_a_lock_that_a_dead_command_left_is_taken_away(ledger: Ledger) -> None:
 
 
 def test_whose_lock_it_is_is_asked_without_harm(ledger: Ledger) -> None:
-    with subprocess.Popen(["sleep", "60"]) as alive:
+    # under nohup it would be deaf to the hang-up that it must not be sent
+    hearing = partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)
+    with subprocess.Popen(["sleep", "60"], preexec_fn=hearing) as alive:
         lock = ledger.root / ".git" / "index.lock"
         lock.write_text(f"knobledger {socket.gethostname()} {alive.pid}\n")
         os.utime(lock, (time.time() - 60, time.time() - 60))
