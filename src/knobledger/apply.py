@@ -28,6 +28,7 @@ from knobledger.errors import (
 )
 from knobledger.events.changes import Applied, Failed, Planned, Settled, Started
 from knobledger.events.changes import RolledBack as RolledBackEvent
+from knobledger.folds.plans import Attempt, Plan, PlanStatus
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Check, Host, RemoteFile, Transaction
 from knobledger.knobs import Dialect, Reading, Request, edit
@@ -36,7 +37,6 @@ from knobledger.plan import PlannedFile
 from knobledger.quoting import command_line
 from knobledger.receipt import GrepLine, Receipt
 from knobledger.settling import settle_doubts, settled
-from knobledger.state import Attempt, Plan, PlanStatus
 
 if TYPE_CHECKING:
     from knobledger.folds.arming import Pending

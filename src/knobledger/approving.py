@@ -16,13 +16,13 @@ from knobledger.errors import KnobError, NotApproved, Refused
 from knobledger.event import encode, moment_of
 from knobledger.events.approving import SignersTrusted
 from knobledger.events.changes import Approved, Planned
+from knobledger.folds.plans import Plan
 from knobledger.hosts.config import Config
 from knobledger.ledger.writing import private_folder, write_once
 from knobledger.names import EventId, digest_of, short
 from knobledger.plan import Policy, strictest
 from knobledger.restarting import restarted_by
 from knobledger.signing import check, sign
-from knobledger.state import Plan
 
 PLAN_SPACE = "knobledger-plan"
 PLANNER_SPACE = "knobledger-planner"

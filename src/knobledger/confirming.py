@@ -17,6 +17,7 @@ from knobledger.errors import KnobError, Refused
 from knobledger.event import stamp
 from knobledger.events.arming import Armed, Arming, Confirmed, Disarmed, Expired
 from knobledger.folds.arming import Pending
+from knobledger.folds.plans import Plan
 from knobledger.hosts import arming
 from knobledger.hosts.arming import Watch
 from knobledger.hosts.config import Target
@@ -24,7 +25,6 @@ from knobledger.hosts.host import Host
 from knobledger.ledger.key import key
 from knobledger.names import EventId, short
 from knobledger.plan import PlannedFile
-from knobledger.state import Plan
 
 
 def secret_of(desk: Desk, plan: EventId) -> str:

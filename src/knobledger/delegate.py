@@ -13,6 +13,7 @@ from knobledger.drafting import Desk
 from knobledger.errors import KnobError, NotApproved, PlanMode, Refused
 from knobledger.events.asking import Ruling
 from knobledger.events.changes import Planned
+from knobledger.folds.plans import Plan
 from knobledger.knobs import Reading
 from knobledger.names import short
 from knobledger.plan import RestartScope
@@ -29,7 +30,7 @@ from knobledger.report.sharing import Synced
 from knobledger.report.signers import SignersReport
 from knobledger.report.status import occurrence_json
 from knobledger.report.upkeep import Prunable, Recovered
-from knobledger.state import Plan, State
+from knobledger.state import State
 from knobledger.verbs.recovering import Settling
 from knobledger.workspace import Workspace
 

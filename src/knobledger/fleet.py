@@ -17,6 +17,7 @@ from knobledger.apply import Restarts, attempt
 from knobledger.drafting import Desk, Seen
 from knobledger.errors import Bug, Interrupted, KnobError, Unreachable, Usage, together
 from knobledger.events.changes import Observed
+from knobledger.folds.plans import Plan
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host, RemoteFile
 from knobledger.hosts.reach import HOSTS_AT_ONCE
@@ -24,7 +25,6 @@ from knobledger.knobs.reading import prepare
 from knobledger.names import HostPath, TargetName, short
 from knobledger.observing import look, observation, record
 from knobledger.settling import settle_doubts
-from knobledger.state import Plan
 from knobledger.watch import Watch
 
 HostOf = Callable[..., Host]

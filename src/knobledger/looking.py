@@ -26,14 +26,7 @@ from knobledger.ledger.store import Ledger, Stored
 from knobledger.moment import Resolved
 from knobledger.names import Digest, EventId, HostPath, TargetName, short, steps_back
 from knobledger.plan import PlannedFile, Purpose, Verb
-from knobledger.report.changes import (
-    Log,
-    Since,
-    between,
-    change_lines,
-    entries,
-    observed_lines,
-)
+from knobledger.report.changes import Log, Since, between, change_lines, entries, observed_lines
 from knobledger.report.drift import Drift
 from knobledger.report.plans import plan_report
 from knobledger.report.serving import restarts_between

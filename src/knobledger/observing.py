@@ -10,12 +10,12 @@ from knobledger.drafting import Desk, Seen, masked_diff, masked_edits
 from knobledger.errors import StateUnknown
 from knobledger.event import moment_of, stamp
 from knobledger.events.changes import Observed
+from knobledger.folds.plans import Attempt
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host, RemoteFile
 from knobledger.knobs import KnobEdit, Reading, changed_knobs
 from knobledger.knobs.reading import prepare
 from knobledger.names import short
-from knobledger.state import Attempt
 
 
 def look(desk: Desk, target: Target, host: Host) -> Seen:

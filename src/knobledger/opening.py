@@ -18,6 +18,7 @@ from knobledger.drafting import Desk
 from knobledger.errors import KnobError, Refused, Unknown, Usage
 from knobledger.events.changes import Planned
 from knobledger.finding import workspace_folder
+from knobledger.folds.plans import Plan
 from knobledger.hosts.config import Config, Target
 from knobledger.hosts.connect import connect as connect_host
 from knobledger.hosts.host import Host
@@ -30,7 +31,7 @@ from knobledger.ledger.store import Ledger
 from knobledger.moment import Resolved, parse
 from knobledger.names import EventId, short, steps_back
 from knobledger.services.progress import Progress, Silent
-from knobledger.state import Plan, State
+from knobledger.state import State
 from knobledger.syntax import complaint
 from knobledger.watch import Unwatched, Watch
 from knobledger.who import author, signing_key

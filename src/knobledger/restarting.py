@@ -21,8 +21,8 @@ from knobledger.services.graph import in_scope, services_named
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from knobledger.folds.plans import Plan
     from knobledger.hosts.config import Config
-    from knobledger.state import Plan
 
 
 def restarted_by(config: Config, planned: Planned) -> tuple[str, ...]:

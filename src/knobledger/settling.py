@@ -10,11 +10,11 @@ import time
 from knobledger.drafting import Desk
 from knobledger.errors import Busy
 from knobledger.events.changes import Settled, Started
+from knobledger.folds.plans import Attempt
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host, RemoteFile
 from knobledger.names import HostPath
 from knobledger.observing import undecided
-from knobledger.state import Attempt
 
 _PATIENCE_S = 10.0
 """how long a transaction whose answer was lost may go on before its outcome is called unknown"""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct, field
 
@@ -27,104 +27,16 @@ from knobledger.events.changes import (
 from knobledger.events.entry import Event
 from knobledger.folds.edits import Fate, File, KnobEdit
 from knobledger.folds.order import in_order
+from knobledger.folds.plans import Attempt, Plan
 from knobledger.folds.serving import Serving
 from knobledger.names import Digest, EventId, HostPath, TargetName
-from knobledger.plan import Finding, PlannedFile
+from knobledger.plan import Finding
 
 if TYPE_CHECKING:
     from knobledger.events.arming import Expired
     from knobledger.events.serving import RestartStarted
     from knobledger.folds.arming import Armings, Pending
     from knobledger.folds.asking import Asked
-
-PlanStatus = Literal["open", "approved", "rejected", "expired", "used", "in doubt"]
-
-
-class Attempt(Struct):
-    """One try at one target; `outcome` is None while it is in doubt."""
-
-    id: EventId
-    started: Started
-    outcome: Applied | RolledBack | Failed | Settled | None = None
-    outcome_id: EventId | None = None
-
-    @property
-    def in_doubt(self) -> bool:
-        """Nothing recorded says what the host holds."""
-        return self.outcome is None or (
-            isinstance(self.outcome, Failed) and self.outcome.outcome == "unknown"
-        )
-
-    @property
-    def untidy(self) -> bool:
-        """It may have left files on the host: it failed in the middle, or said that it could not remove them."""
-        match self.outcome:
-            case Applied(receipt=receipt):
-                return not all(step.ok for step in receipt.steps)
-            case Failed(error=error):
-                return error == "not_written"
-            case RolledBack() | Settled():
-                return True
-            case None:
-                return False
-
-    @property
-    def succeeded(self) -> bool:
-        """The file was seen with the result."""
-        return isinstance(self.outcome, Applied) or (
-            isinstance(self.outcome, Settled) and self.outcome.outcome == "applied"
-        )
-
-    @property
-    def torn(self) -> bool:
-        """The file was seen with neither base nor result."""
-        return isinstance(self.outcome, Settled) and self.outcome.outcome == "overwritten"
-
-
-class Plan(Struct):
-    """A plan and all that happened to it. `id` is the change's id as well."""
-
-    id: EventId
-    planned: Planned
-    approvals: list[tuple[EventId, Approved]] = field(default_factory=list)
-    rejected: tuple[EventId, Rejected] | None = None
-    attempts: list[Attempt] = field(default_factory=list)
-    begun: bool = False
-    """its services were restarted, or that was begun: of a plan that only restarts"""
-
-    @property
-    def is_change(self) -> bool:
-        """It was applied to at least one target."""
-        return any(attempt.succeeded for attempt in self.attempts)
-
-    @property
-    def unreviewed(self) -> bool:
-        """It was applied by breaking the glass, and nobody else has signed for it since."""
-        broken = {approved.principal for _, approved in self.approvals if approved.break_glass}
-        reviewers = {approved.principal for _, approved in self.approvals if approved.review}
-        return (self.is_change or self.begun) and bool(broken) and not reviewers - broken
-
-    def attempt_on(self, target: TargetName) -> Attempt | None:
-        """The newest attempt on a target."""
-        return next((a for a in reversed(self.attempts) if a.started.target == target), None)
-
-    def file_of(self, target: TargetName) -> PlannedFile | None:
-        """What the plan does to a target."""
-        return next((f for f in self.planned.files if f.target == target), None)
-
-    def status(self, now: datetime) -> PlanStatus:
-        """An attempt that left the file untouched does not spend the plan."""
-        if any(attempt.in_doubt for attempt in self.attempts):
-            return "in doubt"
-        if self.begun or any(
-            one.succeeded or one.torn or isinstance(one.outcome, RolledBack) for one in self.attempts
-        ):
-            return "used"
-        if self.rejected:
-            return "rejected"
-        if now >= moment_of(self.planned.expires):
-            return "expired"
-        return "approved" if self.approvals else "open"
 
 
 class State(Struct):

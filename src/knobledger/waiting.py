@@ -11,11 +11,12 @@ from msgspec import Struct
 from knobledger.drafting import Desk
 from knobledger.errors import KnobError
 from knobledger.fleet import HostOf, side_by_side
+from knobledger.folds.plans import Plan, PlanStatus
 from knobledger.hosts.config import Target
 from knobledger.names import Digest, EventId, TargetName, short
 from knobledger.report.plans import plan_report
 from knobledger.report.upkeep import Plans
-from knobledger.state import Plan, PlanStatus, State
+from knobledger.state import State
 from knobledger.watch import Unwatched, Watch
 
 OPEN: tuple[PlanStatus, ...] = ("open", "approved")

@@ -16,12 +16,13 @@ from test_excerpt import footing
 
 from knobledger.events.changes import Started
 from knobledger.events.serving import Before, RestartEnded, RestartStarted, ServiceRestarted
+from knobledger.folds.plans import Plan
 from knobledger.ledger.excerpt import NoExcerpt
 from knobledger.ledger.store import Ledger
 from knobledger.ledger.working import WorkingExcerpt
 from knobledger.names import EventId, TargetName
 from knobledger.report.plans import plan_report
-from knobledger.state import Plan, State
+from knobledger.state import State
 
 SERVICES = sorted({target.partition(":")[0] for target in TARGETS})
 NOW = NOON + timedelta(minutes=LAST)

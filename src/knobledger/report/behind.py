@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from knobledger.folds.plans import PlanStatus
 from knobledger.names import EventId
-from knobledger.state import PlanStatus
 
 
 class Standing(Struct, frozen=True):

@@ -8,11 +8,12 @@ from msgspec import Struct
 
 from knobledger.comparison import Comparison
 from knobledger.folds.asking import Hypothesis
+from knobledger.folds.plans import Plan
 from knobledger.inquiry import comparison_of, origin
 from knobledger.names import EventId
 from knobledger.report.asking import hypothesis_json
 from knobledger.report.benches import gain_json
-from knobledger.state import Plan, State
+from knobledger.state import State
 
 
 class Grounds(Struct, frozen=True):

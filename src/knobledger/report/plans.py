@@ -11,10 +11,11 @@ from msgspec import Struct
 from knobledger.errors import KnobError, worst
 from knobledger.events.changes import Applied, Approved, Failed, Planned, RolledBack, Settled
 from knobledger.folds.edits import Fate
+from knobledger.folds.plans import Attempt, Plan, PlanStatus
 from knobledger.names import EventId, TargetName
 from knobledger.plan import PlannedFile
 from knobledger.receipt import Receipt
-from knobledger.state import Attempt, Plan, PlanStatus, State
+from knobledger.state import State
 
 if TYPE_CHECKING:
     from knobledger.events.watching import ObservedMetric

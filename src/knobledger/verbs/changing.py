@@ -15,12 +15,12 @@ from knobledger.asking import each_once
 from knobledger.drafting import Draft, Options, draft_content, draft_edit
 from knobledger.errors import Drifted, NotApproved, PlanMode, PlanSpent, Refused, Unknown, Usage
 from knobledger.events.changes import Approved, Observed, Rejected
+from knobledger.folds.plans import Plan
 from knobledger.hosts.config import Target
 from knobledger.knobs import Request
 from knobledger.names import EventId, HostPath, TargetName, short
 from knobledger.plan import Verb
 from knobledger.report.plans import Decided, NothingToDo, PlanReport, plan_report
-from knobledger.state import Plan
 from knobledger.verbs.asking import Asking
 from knobledger.verbs.confirming import Confirming
 from knobledger.verbs.restarting import Restarting

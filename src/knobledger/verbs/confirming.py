@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from knobledger.apply import Restarts
     from knobledger.drafting import Options
     from knobledger.folds.arming import Pending
+    from knobledger.folds.plans import Plan
     from knobledger.hosts.config import Target
     from knobledger.plan import PlannedFile
     from knobledger.report.pending import PendingLine, PendingReport
-    from knobledger.state import Plan
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, cast
 from msgspec.structs import replace
 
 from knobledger.errors import KnobError
+from knobledger.folds.plans import Plan
 from knobledger.names import short
 from knobledger.report.plans import PlanReport, plan_report
-from knobledger.state import Plan
 from knobledger.verbs.serving import Serving
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from knobledger.errors import Overtaken, Refused
 from knobledger.events.changes import Applied
+from knobledger.folds.plans import Plan
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host
 from knobledger.ledger.store import Ledger
 from knobledger.names import Digest, short
 from knobledger.observing import mtime_of
 from knobledger.plan import PlannedFile
-from knobledger.state import Plan
 
 
 def check(ledger: Ledger, plan: Plan, file: PlannedFile, target: Target, host: Host) -> None:

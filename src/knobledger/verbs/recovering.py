@@ -11,9 +11,9 @@ from knobledger.services.working import worked_on
 from knobledger.verbs.serving import Serving
 
 if TYPE_CHECKING:
+    from knobledger.folds.plans import Plan
     from knobledger.folds.serving import Chain
     from knobledger.report.upkeep import RecoveredRestart
-    from knobledger.state import Plan
 
 Settling = Literal["look", "finish", "roll back"]
 """only say how it stands; bring every service up that is not proven yet; take the change back, then do that"""

@@ -13,11 +13,11 @@ from knobledger.verbs.serving import Serving
 
 if TYPE_CHECKING:
     from knobledger.drafting import Options
+    from knobledger.folds.plans import Plan
     from knobledger.plan import Policy, RestartScope
     from knobledger.report.plans import PlanReport
     from knobledger.report.serving import RestartPreview, RestartReport
     from knobledger.report.watching import LiveReport
-    from knobledger.state import Plan
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
 

@@ -15,13 +15,13 @@ from knobledger.verbs.knowing import Knowing
 
 if TYPE_CHECKING:
     from knobledger.events.serving import Cause
+    from knobledger.folds.plans import Plan
     from knobledger.hosts.config import Target
     from knobledger.hosts.host import Host
     from knobledger.report.serving import RestartPreview, RestartReport
     from knobledger.report.watching import LiveReport
     from knobledger.services.chain import ChainResult, Hands
     from knobledger.services.live import Live
-    from knobledger.state import Plan
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
 

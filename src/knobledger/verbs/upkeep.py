@@ -21,10 +21,10 @@ from knobledger.verbs.recovering import Recovering, Settling
 
 if TYPE_CHECKING:
     from knobledger.folds.arming import Pending
+    from knobledger.folds.plans import Attempt
     from knobledger.pruning import Choice
     from knobledger.report.changes import Log
     from knobledger.report.upkeep import Indexed, Prunable, Recovered, TornFile, Verified
-    from knobledger.state import Attempt
 
 # What only some verbs need is imported by these verbs: a change is to be quick.
 
