@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 from test_confirming import NEW, OLD, Desk, wait_for
 
+from knobledger.drafting import Options
 from knobledger.event import moment_of
 from knobledger.events.arming import Expired
 from knobledger.events.changes import Observed
+from knobledger.ledger import excerpt
+from knobledger.looking import Query
+from knobledger.report.plans import PlanReport
 
 LATER = b"# by a colleague\n"
 
@@ -77,6 +81,36 @@ def test_it_is_said_until_it_is_confirmed_on_purpose(desk: Desk) -> None:
     assert desk.pending() == []
     assert desk.script.read_bytes() == NEW + LATER
     assert desk.knob("verify").returncode == 0
+
+
+def test_a_part_of_the_ledger_tells_it_too(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a large ledger a command reads what it hangs on: the index keeps such a change open, until it is reverted."""
+    monkeypatch.setattr(excerpt, "worthwhile", lambda _: True)
+    name = broken(desk)
+    with desk.open() as workspace:
+        assert workspace.pending().exit_code == 22
+
+    def said() -> list[str]:
+        notes = []
+        for ask in (
+            lambda w: w.log(Query()),
+            lambda w: w.status([], recorded=True),
+            lambda w: w.pending(recorded=True),
+        ):
+            with desk.open() as workspace:
+                ask(workspace)
+            notes += [note for note in workspace.notes if f"{name} on gpu1/decode was to be put back" in note]
+        return notes
+
+    assert len(said()) == 3
+    with desk.open() as workspace:
+        plan = workspace.revert(name, Options())
+        assert isinstance(plan, PlanReport)
+        workspace.approve(plan.id, "flag")
+        workspace.apply(plan.id)
+    assert said() == []
+    with desk.open() as workspace:
+        assert workspace.pending().lines == ()
 
 
 def test_a_deadline_is_the_hosts_at_its_own_time(desk: Desk) -> None:
