@@ -130,10 +130,17 @@ class Acts:
         outcome: str = "healthy",
         *,
         fresh: bool = True,
+        took: float | None = None,
     ) -> EventId:
         after = (SeenRunning(pid=7, parent=1, started=1.0, command="x"),) if fresh else ()
         return self.write(
-            ServiceRestarted, minute, chain=chain, service=service, outcome=outcome, after=after
+            ServiceRestarted,
+            minute,
+            chain=chain,
+            service=service,
+            outcome=outcome,
+            after=after,
+            healthy_after_s=took,
         )
 
     def ended(self, minute: float, chain: EventId) -> EventId:

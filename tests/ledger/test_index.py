@@ -68,7 +68,7 @@ def test_an_empty_ledger(ledger: Ledger) -> None:
 
 def test_tables_that_lie_in_the_order_of_their_keys(ledger: Ledger) -> None:
     made = Index(ledger).reader().execute("SELECT name FROM sqlite_master WHERE sql LIKE '%WITHOUT ROWID%'")
-    assert sorted(name for (name,) in made) == ["edit", "facet", "parent"]
+    assert sorted(name for (name,) in made) == ["edit", "facet", "newest", "parent", "tally"]
 
 
 def test_what_is_found_by_a_knob(ledger: Ledger) -> None:

@@ -84,7 +84,7 @@ def test_a_target_comes_with_who_allowed_it_and_the_restarts_of_its_service(acts
 def test_several_targets_and_services(acts: Acts) -> None:
     for minute, service in ((30, "gpu1/decode"), (40, "gpu1/prefill")):
         chain = acts.chain(minute, service)
-        acts.restarted(minute + 1, chain, service, fresh=False)
+        acts.restarted(minute + 1, chain, service, fresh=False, took=2.5)
         acts.ended(minute + 2, chain)
     acts.observed(1, knob="")
     acts.observed(2, PREFILL, knob="")
@@ -110,7 +110,7 @@ def test_a_plan_comes_whole_with_its_targets_and_services(acts: Acts) -> None:
     acts.observed(11, PREFILL)
     for minute, service in ((30, "gpu1/decode"), (40, "gpu1/prefill"), (50, "gpu9/decode")):
         chain = acts.chain(minute, service)
-        acts.restarted(minute + 1, chain, service, fresh=False)
+        acts.restarted(minute + 1, chain, service, fresh=False, took=2.5)
         acts.ended(minute + 2, chain)
     where: list[TargetName] = []
     full: set[str] = set()
@@ -134,7 +134,7 @@ def test_a_plan_comes_with_the_restarts_of_its_files_services(acts: Acts, target
     plan = acts.plan(0, target)
     for minute, service in ((30, "gpu1/decode"), (40, "gpu1/prefill")):
         chain = acts.chain(minute, service)
-        acts.restarted(minute + 1, chain, service, fresh=False)
+        acts.restarted(minute + 1, chain, service, fresh=False, took=2.5)
         acts.ended(minute + 2, chain)
     assert asked(acts, lambda taken: taken.entry(plan)) == {
         *("planned 0", "restart_started 30", "service_restarted 31", "restart_ended 32"),
