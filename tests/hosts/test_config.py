@@ -153,6 +153,11 @@ def test_unknown_targets_name_the_nearest(config: Config, name: str, near: str |
         ("timezone", "timezon", "unknown key 'workspace.timezon'; did you mean 'timezone'?"),
         ("[secrets]", "[secretz]", "unknown key 'secretz'; did you mean 'secrets'?"),
         (
+            "[workspace]",
+            'timezone = "UTC"\n[workspace]',
+            "unknown key 'timezone'; it belongs under [workspace]",
+        ),
+        (
             "within",
             "withn",
             "unknown key 'hosts.gpu1.services.decode.health.0.withn'; did you mean 'within'?",

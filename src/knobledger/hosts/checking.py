@@ -43,7 +43,8 @@ class _Check:
         kinds = _kinds(model)
         for key in data:
             if key not in kinds:
-                self.problems.append(f"unknown key {_under(place, key)!r}{nearest(key, kinds)}")
+                where = nearest(key, kinds) or ("" if place else _belongs(key))
+                self.problems.append(f"unknown key {_under(place, key)!r}{where}")
         for key in _required(model):
             if key not in data:
                 self._wrong(place, f"{key!r} is missing")
@@ -93,6 +94,14 @@ class _Check:
 @cache
 def _kinds(model: type[Section]) -> dict[str, Any]:
     return get_type_hints(model, include_extras=True)
+
+
+def _belongs(key: str) -> str:
+    """The table of its own in which a key would be known."""
+    for table, kind in _kinds(HostsFile).items():
+        if isinstance(kind, type) and issubclass(kind, Section) and key in _kinds(kind):
+            return f"; it belongs under [{table}]"
+    return ""
 
 
 def _required(model: type[Section]) -> tuple[str, ...]:
