@@ -244,13 +244,13 @@ def test_a_chain_comes_with_what_came_of_it(acts: Acts) -> None:
 
 
 def test_a_restart_comes_with_how_the_service_is_by_now(acts: Acts) -> None:
-    other = EventId("8" * 64)
-    acts.restarted(2, other, outcome="unhealthy")
-    acts.restarted(5, UNKNOWN)
+    # each of a chain of its own, since a chain comes whole
+    acts.restarted(2, EventId("1" * 64), outcome="unhealthy")
+    acts.restarted(5, EventId("2" * 64))
     acts.restarted(25, UNKNOWN, fresh=False)
-    acts.restarted(40, UNKNOWN, outcome="unhealthy", fresh=False)
-    acts.restarted(50, UNKNOWN, fresh=False)
-    acts.restarted(60, other, PREFILL)
+    acts.restarted(40, EventId("3" * 64), outcome="unhealthy", fresh=False)
+    acts.restarted(50, EventId("4" * 64), fresh=False)
+    acts.restarted(60, EventId("5" * 64), PREFILL)
     found = {f"service_restarted {minute}" for minute in (5, 25, 40, 50)}
     assert around(acts, 25) == found
 

@@ -129,6 +129,8 @@ def test_each_thread_is_told_by_an_error_of_its_own(ledger: Ledger, monkeypatch:
         got, heard = _side_by_side(turns, ledger, [note(str(n), n) for n in range(3)])
     assert [type(error) for error in got] == [LedgerUnwritable] * 3
     assert len({id(error) for error in got}) == 3
+    [values] = {str(error.values) for error in got if isinstance(error, LedgerUnwritable)}
+    assert str(ledger.root) in values
     assert heard == []
     turns.append(ledger, note("room again"), lambda id_, _: heard.append(id_))
     assert heard == ledger.written

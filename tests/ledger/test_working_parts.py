@@ -72,12 +72,38 @@ def test_a_target_comes_with_who_allowed_it_and_the_restarts_of_its_service(acts
     acts.write(Rejected, 21, plan=plan, why="no")
     for minute, service in ((30, "gpu1/decode"), (40, "gpu1/prefill")):
         chain = acts.chain(minute, service)
-        acts.restarted(minute + 1, chain, service, "unhealthy" if minute == 30 else "healthy")
+        acts.restarted(minute + 1, chain, service, fresh=False, took=2.5)
         acts.ended(minute + 2, chain)
     assert asked(acts, lambda taken: taken.targets([ENV])) == {
         *("planned 0", "approved 0.5", "started 1", "applied 1.5", "planned 20", "rejected 21"),
         *("restart_started 30", "service_restarted 31", "restart_ended 32"),
         *WRITTEN,
+    }
+
+
+@pytest.mark.parametrize(
+    ("took", "come"),
+    [
+        ([1, 1, 1, 1, 1], [0, 1, 2, 3, 4]),
+        ([9, 1, 1, 1, 1, 1], [0, 1, 2, 3, 4, 5]),  # the slowest beside the newest five
+        ([9, 8, 1, 1, 1, 1, 1], [0, 2, 3, 4, 5, 6]),
+        ([1, 8, 9, 1, 1, 1, 1], [2, 3, 4, 5, 6]),
+    ],
+)
+def test_restarts_that_tell_how_long_the_next_one_takes(acts: Acts, took: list[int], come: list[int]) -> None:
+    for n, seconds in enumerate(took):
+        chain = acts.chain(10 * n, DECODE)
+        acts.restarted(10 * n + 1, chain, fresh=False, took=seconds)
+        acts.ended(10 * n + 2, chain)
+    found = asked(acts, lambda taken: taken.services([DECODE]))
+    assert found - WRITTEN == {
+        name
+        for n in come
+        for name in (
+            f"restart_started {10 * n}",
+            f"service_restarted {10 * n + 1}",
+            f"restart_ended {10 * n + 2}",
+        )
     }
 
 

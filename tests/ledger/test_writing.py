@@ -45,12 +45,15 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_who_may_read_what_is_written(tmp_path: Path, no_umask: None) -> None:
     write_once(tmp_path / "open" / "once", b"")
+    writing.write_in_order([(tmp_path / "several" / "first", b"")])
     write_over(tmp_path / "closed" / "over", b"")
     private_folder(tmp_path)
     modes = {path.relative_to(tmp_path).as_posix(): _mode(path) for path in tmp_path.rglob("*")}
     assert modes == {
         "open": 0o777,
         "open/once": 0o444,
+        "several": 0o777,
+        "several/first": 0o444,
         "closed": 0o700,
         "closed/over": 0o600,
         ".knobledger": 0o700,
@@ -136,6 +139,17 @@ def test_only_folders_of_digits_are_days(tmp_path: Path) -> None:
     (tmp_path / "2024").touch()
     assert days(tmp_path) == ["2025/12/31", "2026/02/01", "2026/11/30"]
     assert ids_in(tmp_path, Day("2026/11/29")) == set()
+
+
+def test_a_day_that_goes_while_days_are_looked_at_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (28, 29, 30):
+        (tmp_path / f"2026/11/{number}").mkdir(parents=True)
+    every = days(tmp_path)
+    (tmp_path / "2026/11/29").rmdir()
+    monkeypatch.setattr("knobledger.ledger.days.days", lambda _: every)
+    assert list(stamps(tmp_path)) == ["2026/11/28", "2026/11/30"]
 
 
 def test_a_day_that_changed_just_now_has_no_stamp(tmp_path: Path) -> None:
