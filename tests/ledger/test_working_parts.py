@@ -107,6 +107,17 @@ def test_restarts_that_tell_how_long_the_next_one_takes(acts: Acts, took: list[i
     }
 
 
+def test_where_time_does_not_tell_which_are_the_newest_all_come(acts: Acts) -> None:
+    for n in range(7):
+        chain = acts.chain(10 * n, DECODE)
+        acts.restarted(10 * n + 1, chain, fresh=False, took=1)
+        acts.ended(10 * n + 2, chain)
+    late = acts.write(Noted, 21.5, text="by a clock that was ahead")
+    acts.write(Noted, 20.5, late, text="after it")
+    found = asked(acts, lambda taken: taken.services([DECODE]))
+    assert {f"service_restarted {10 * n + 1}" for n in range(7)} <= found
+
+
 def test_several_targets_and_services(acts: Acts) -> None:
     for minute, service in ((30, "gpu1/decode"), (40, "gpu1/prefill")):
         chain = acts.chain(minute, service)
