@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from knobledger.errors import KnobError, LedgerBroken, Refused, Unknown, Unreachable
 from knobledger.event import decode, id_of, stamp
@@ -138,9 +138,9 @@ class ReplicaLedger(Ledger):
         super().__init__(root)
         self.replica = replica
 
-    def add(self, content: bytes) -> EventId:
+    def _keep(self, files: Sequence[tuple[Path, bytes]]) -> NoReturn:
         """Raises `Refused`: nothing is written by way of a replica."""
-        del content
+        del files
         raise Refused("a replica is only read", hint="leave out `--from replica`")
 
     def events(

@@ -21,7 +21,7 @@ from knobledger.ledger.days import Day, day_of, days, ids_in
 from knobledger.ledger.heads import Heads
 from knobledger.ledger.lookup import ids_with
 from knobledger.ledger.reading import content_of
-from knobledger.ledger.writing import sweep, write_in_order, write_once
+from knobledger.ledger.writing import sweep, write_in_order
 from knobledger.names import EventId
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Ledger:
                 ids.append(id_of(content))
                 files.append((self.path(ids[-1], day), content))
                 parents = (ids[-1],)
-            fresh, failure = write_in_order(files)
+            fresh, failure = self._keep(files)
             self.written.extend(ids[: len(fresh)])
         for (path, content), new in zip(files, fresh, strict=False):
             _prove(path, content, new)
@@ -95,8 +95,15 @@ class Ledger:
         decode(content)
         id_ = id_of(content)
         path = self.path(id_, day_of(json.loads(content)["at"]))
-        _prove(path, content, write_once(path, content))
+        fresh, failure = self._keep([(path, content)])
+        if failure is not None:
+            raise failure
+        _prove(path, content, fresh[0])
         return id_
+
+    def _keep(self, files: Sequence[tuple[Path, bytes]]) -> tuple[list[bool], LedgerUnwritable | None]:
+        """The one way by which events come into the folder: see `write_in_order`."""
+        return write_in_order(files)
 
     def has(self, id_: EventId, at: str) -> bool:
         """Whether the event of that id and moment is here."""
