@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from knobledger.drafting import Options
 from knobledger.errors import KnobError, StateUnknown
 from knobledger.events.changes import Applied, Observed, Settled
+from knobledger.events.entry import Event
 from knobledger.knobs import Request
 from knobledger.ledger.store import Ledger
 from workspaces import KNOB, SCRIPT, SERVE, Bench
@@ -29,17 +31,22 @@ def die(*_: object, **__: object) -> None:
     raise Killed
 
 
+def no_outcome(patch: pytest.MonkeyPatch) -> None:
+    """Whoever would record that a change was applied dies."""
+    append_each = Ledger.append_each
+
+    def dies(self: Ledger, events: Sequence[Event]) -> object:
+        return die() if any(isinstance(event, Applied) for event in events) else append_each(self, events)
+
+    patch.setattr(Ledger, "append_each", dies)
+
+
 def killed(bench: Bench, where: str = "after the swap", value: str = "512") -> str:
     """A plan whose attempt began, and whose client died then."""
     plan = bench.plan((KNOB, value)).id
-    append = Ledger.append
-
-    def no_outcome(self: Ledger, event: object) -> object:
-        return die() if isinstance(event, Applied) else append(self, event)  # type: ignore[arg-type]
-
     with pytest.MonkeyPatch.context() as patch:
         if where == "after the swap":
-            patch.setattr(Ledger, "append", no_outcome)
+            no_outcome(patch)
         else:
             patch.setattr(type(bench.host), "replace", die)
         with pytest.raises(Killed):
@@ -100,10 +107,7 @@ def test_a_revert_of_an_earlier_change_settles_it(bench: Bench, exact: bool) -> 
     base = bench.live
     plan = bench.plan((KNOB, "512")).id
     with pytest.MonkeyPatch.context() as patch:
-        append = Ledger.append
-        patch.setattr(
-            Ledger, "append", lambda self, event: die() if isinstance(event, Applied) else append(self, event)
-        )
+        no_outcome(patch)
         with pytest.raises(Killed):
             bench.apply(plan)
     assert bench.live != base

@@ -23,12 +23,12 @@ NEW = SERVE.replace(b"CTAS=256", b"CTAS=512")
 KILLED = """
 import os, signal, sys
 from knobledger.ledger.store import Ledger
-append = Ledger.append
-def die(self, event):
-    if event.kind == "applied":
+append_each = Ledger.append_each
+def die(self, events):
+    if any(event.kind == "applied" for event in events):
         os.kill(os.getpid(), signal.SIGKILL)
-    return append(self, event)
-Ledger.append = die
+    return append_each(self, events)
+Ledger.append_each = die
 from knobledger.cli.main import run
 sys.exit(run(sys.argv[1:]))
 """
