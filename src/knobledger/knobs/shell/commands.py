@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from msgspec.structs import replace
@@ -238,6 +240,13 @@ class Commands(Programs):
                 return False
         return True
 
+    @contextmanager
+    def called_from(self, state: State) -> Iterator[tuple[State, Ways]]:
+        """A way through a function or a sourced file; behind it `state` is what that and all that returned have left."""
+        way, ways = state.copy(), Ways(state, call=True)
+        yield way, ways
+        self.charge(state.join([way, *ways.left]))
+
     def _leave(self, name: str, args: list[Arg], state: State, frame: Frame) -> None:
         """Follow `return`, `break`, `continue`: the way ends here, and goes on behind the call or the loop, or in it."""
         found = frame.leaves(name, text_of(args[0]) if args else "1")
@@ -284,13 +293,12 @@ class Commands(Programs):
             return
         if frame.sources >= 4:
             return
-        way, ways = state.copy(), Ways(state, call=True)
-        self.program(
-            Source(self.sources[key].decode("latin-1"), file=key),
-            way,
-            replace(frame, sources=frame.sources + 1, ways=ways),
-        )
-        self.charge(state.join([way, *ways.left]))
+        with self.called_from(state) as (way, ways):
+            self.program(
+                Source(self.sources[key].decode("latin-1"), file=key),
+                way,
+                replace(frame, sources=frame.sources + 1, ways=ways),
+            )
 
     def _eval(self, words: list[Word], state: State, frame: Frame) -> None:
         parts = self.joined(words[1:], state)

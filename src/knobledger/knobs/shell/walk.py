@@ -204,20 +204,19 @@ class Walker(Commands):
             return
         self.called.add(id(function))
         outer = state.get("@")
-        way, ways = state.copy(), Ways(state, call=True)
-        way.own["@"] = Variable((), "no", (Elements(arguments),))
         locals_before, self.locals = self.locals, {}
-        inner = replace(
-            frame,
-            scope=Scope.FUNCTION,
-            path=(*frame.path, self.mark(function)),
-            calls=frame.calls + 1,
-            ways=ways,
-        )
         source, self.source = self.source, function.source
-        self.statements(function.body, way, inner)
+        with self.called_from(state) as (way, ways):
+            way.own["@"] = Variable((), "no", (Elements(arguments),))
+            inner = replace(
+                frame,
+                scope=Scope.FUNCTION,
+                path=(*frame.path, self.mark(function)),
+                calls=frame.calls + 1,
+                ways=ways,
+            )
+            self.statements(function.body, way, inner)
         self.source = source
-        self.charge(state.join([way, *ways.left]))
         for local, before in self.locals.items():
             state.own[local] = before
         self.locals = locals_before
