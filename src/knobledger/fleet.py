@@ -21,9 +21,8 @@ from knobledger.folds.plans import Plan
 from knobledger.hosts.config import Target
 from knobledger.hosts.host import Host, RemoteFile
 from knobledger.hosts.reach import HOSTS_AT_ONCE
-from knobledger.knobs.reading import prepare
 from knobledger.names import HostPath, TargetName, short
-from knobledger.observing import look, observation, record
+from knobledger.observing import load_readers, look, observation, record
 from knobledger.settling import settle_doubts
 from knobledger.watch import Watch
 
@@ -130,9 +129,7 @@ def look_at(
     seen: dict[TargetName, Seen] = {}
     new: list[tuple[Seen, Observed]] = []
     failed: dict[TargetName, KnobError] = {}
-    for dialect in {target.dialect for target in targets}:
-        # While the hosts log in, as `look` does.
-        threading.Thread(target=prepare, args=(dialect,), daemon=True).start()
+    load_readers(targets)
 
     def read(target: Target) -> RemoteFile:
         settle_doubts(desk, target, host(target.host))

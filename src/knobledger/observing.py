@@ -18,10 +18,15 @@ from knobledger.knobs.reading import prepare
 from knobledger.names import short
 
 
+def load_readers(targets: Sequence[Target]) -> None:
+    """Loads what reads these targets, while their hosts are waited for, who take as long."""
+    for dialect in {target.dialect for target in targets}:
+        threading.Thread(target=prepare, args=(dialect,), daemon=True).start()
+
+
 def look(desk: Desk, target: Target, host: Host) -> Seen:
     """Reads a target, and records its bytes if they are not the ones last recorded: see `see`."""
-    # Its reader is loaded while the host is waited for, who takes as long.
-    threading.Thread(target=prepare, args=(target.dialect,), daemon=True).start()
+    load_readers([target])
     return see(desk, target, host.read(target.path))
 
 
