@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from ledgers import DECODE, NOON, SCRIPT, at, edit, manifest
 
@@ -23,11 +23,13 @@ from knobledger.events.changes import (
 from knobledger.events.entry import Event
 from knobledger.events.serving import Before, RestartEnded, RestartStarted, SeenRunning, ServiceRestarted
 from knobledger.events.watching import SeenLive, SeenProcess
+from knobledger.ledger.excerpt import Excerpt
 from knobledger.ledger.store import Ledger
 from knobledger.names import EventId, HostPath, TargetName, digest_of
 from knobledger.plan import PlannedFile, PlannedService
 from knobledger.receipt import Receipt
 
+T = TypeVar("T", bound=Excerpt)
 BASE, RESULT = digest_of(b"old"), digest_of(b"new")
 
 
@@ -154,3 +156,13 @@ def told(events: Mapping[EventId, Event]) -> set[str]:
         minute = (moment_of(event.at) - NOON).total_seconds() / 60
         found[f"{event.kind} {minute:g}"] += 1
     return {f"{name} #{n}" if n > 1 else name for name, count in found.items() for n in range(1, count + 1)}
+
+
+def taken_in(acts: Acts, kind: type[T], ask: Callable[[T], object]) -> set[str]:
+    """What an excerpt holds once it was asked, as `told` has it."""
+    index = acts.ledger.index()
+    taken = kind(index)
+    ask(taken)
+    found = told(taken.events())
+    index.close()
+    return found

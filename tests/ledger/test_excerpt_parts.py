@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from acts import Acts, told
+from acts import Acts, taken_in
 from ledgers import DECODE, NOON, PREFILL, at, note
 
 from knobledger.errors import LedgerBroken
@@ -38,12 +38,7 @@ def acts(tmp_path: Path) -> Acts:
 
 
 def asked(acts: Acts, ask: Callable[[Excerpt], object]) -> set[str]:
-    index = acts.ledger.index()
-    taken = Excerpt(index)
-    ask(taken)
-    found = told(taken.events())
-    index.close()
-    return found
+    return taken_in(acts, Excerpt, ask)
 
 
 def since(acts: Acts, begin: float, end: float) -> set[str]:

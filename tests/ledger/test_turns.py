@@ -85,7 +85,7 @@ def _side_by_side(turns: Turns, ledger: Ledger, events: list[Event]) -> tuple[li
 
     def work(at: int) -> None:
         try:
-            got[at] = turns.append(ledger, events[at], lambda id_, _: heard.append(id_))
+            [got[at]] = turns.append_each(ledger, [events[at]], lambda id_, _: heard.append(id_))
         except Exception as error:
             got[at] = error
 
@@ -132,7 +132,7 @@ def test_each_thread_is_told_by_an_error_of_its_own(ledger: Ledger, monkeypatch:
     [values] = {str(error.values) for error in got if isinstance(error, LedgerUnwritable)}
     assert str(ledger.root) in values
     assert heard == []
-    turns.append(ledger, note("room again"), lambda id_, _: heard.append(id_))
+    turns.append_each(ledger, [note("room again")], lambda id_, _: heard.append(id_))
     assert heard == ledger.written
 
 

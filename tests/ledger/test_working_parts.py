@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from acts import BASE, Acts, told
+from acts import BASE, Acts, taken_in, told
 from ledgers import DECODE, NOON, PREFILL, path_of
 
 from knobledger.events.approving import SignersTrusted
@@ -38,11 +38,7 @@ def acts(tmp_path: Path) -> Acts:
 
 def asked(acts: Acts, ask: Callable[[WorkingExcerpt], object]) -> set[str]:
     """What was taken in beside the last event."""
-    index = acts.ledger.index()
-    taken = WorkingExcerpt(index)
-    ask(taken)
-    found = told(taken.events())
-    index.close()
+    found = taken_in(acts, WorkingExcerpt, ask)
     assert LAST in found
     return found - {LAST}
 

@@ -25,14 +25,13 @@ class Turns(Struct):
     _mine: threading.Lock = field(default_factory=threading.Lock)
     _waiting: deque[_Entry] = field(default_factory=deque)
 
-    def append(self, ledger: Ledger, event: Event, then: Callable[[EventId, Event], None]) -> EventId:
-        """`Ledger.append`; `then` hears of all threads' events, one after the other, in the ledger's order."""
-        return self.append_each(ledger, [event], then)[0]
-
     def append_each(
         self, ledger: Ledger, events: Sequence[Event], then: Callable[[EventId, Event], None]
     ) -> list[EventId]:
-        """The same for several. Raises what is wrong with the first that can't be written."""
+        """`Ledger.append` for several; `then` hears of all threads' events, one after the other, in the ledger's order.
+
+        Raises what is wrong with the first that can't be written.
+        """
         entries = [_Entry(event) for event in events]
         self._waiting.extend(entries)
         with self._mine:
